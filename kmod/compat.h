@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Where kernels differ, and nowhere else: every #if on a kernel feature is in this file. HAVE_* comes from features.sh.
+ *
+ * Two styles of mapping exist (Documentation/mapping.md has the why):
+ * - folio inserts: entries take references and account as file memory; no VM_MIXEDMAP.
+ * - pfn inserts with VM_MIXEDMAP: entries take no reference, so the region must outlive every mapping. It does: an area
+ *   holds its file, the file its inode, the inode the region.
+ */
+#ifndef HUGEPIN_COMPAT_H
+#define HUGEPIN_COMPAT_H
+
+#include <linux/fs.h>
+#include <linux/gfp.h>
+#include <linux/memory_hotplug.h>
+#include <linux/mm.h>
+#include <linux/namei.h>
+#include <linux/sched/mm.h>
+#ifndef HAVE_FOLIO_INSERT
+#include <linux/pfn_t.h>
+#endif
+
+/* ---- huge faults ---- */
+
+#ifdef HAVE_HUGE_FAULT_ORDER
+#define HUGEPIN_FAULT_SIZE	unsigned int order
+#define hugepin_fault_order()	(order)
+#else
+#define HUGEPIN_FAULT_SIZE	enum page_entry_size pe_size
+#define hugepin_fault_order()	(pe_size == PE_SIZE_PUD ? PUD_SHIFT - PAGE_SHIFT : \
+				 pe_size == PE_SIZE_PMD ? PMD_SHIFT - PAGE_SHIFT : 0)
+#endif
+
+#ifdef HAVE_FOLIO_INSERT
+#define HUGEPIN_VM_FLAGS	0
+
+static inline vm_fault_t hugepin_insert_pmd(struct vm_fault *vmf, struct page *page, bool write)
+{
+	return vmf_insert_folio_pmd(vmf, page_folio(page), write);
+}
+
+static inline vm_fault_t hugepin_insert_pud(struct vm_fault *vmf, struct page *page, bool write)
+{
+	return vmf_insert_folio_pud(vmf, page_folio(page), write);
+}
+
+/* @page may be a tail page; the core maps what .fault returns and keeps the reference. */
+static inline vm_fault_t hugepin_insert_pte(struct vm_fault *vmf, struct page *page)
+{
+	get_page(page);
+	vmf->page = page;
+	return 0;
+}
+#else
+#define HUGEPIN_VM_FLAGS	VM_MIXEDMAP
+
+static inline vm_fault_t hugepin_insert_pmd(struct vm_fault *vmf, struct page *page, bool write)
+{
+	return vmf_insert_pfn_pmd(vmf, page_to_pfn_t(page), write);
+}
+
+/* Never a 1G entry where 1G pages cannot be had: pinning one spins on 6.1. */
+static inline vm_fault_t hugepin_insert_pud(struct vm_fault *vmf, struct page *page, bool write)
+{
+#ifdef HAVE_CONTIG_COMPOUND
+	return vmf_insert_pfn_pud(vmf, page_to_pfn_t(page), write);
+#else
+	return VM_FAULT_FALLBACK;
+#endif
+}
+
+/* In a VM_MIXEDMAP area .fault must not return a page: unmapping would not drop its reference. */
+static inline vm_fault_t hugepin_insert_pte(struct vm_fault *vmf, struct page *page)
+{
+	int err = vm_insert_page(vmf->vma, vmf->address, page);
+
+	/* another thread was first */
+	if (err && err != -EBUSY)
+		return vmf_error(err);
+	return VM_FAULT_NOPAGE;
+}
+#endif
+
+static inline void hugepin_vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
+{
+#ifdef HAVE_VM_FLAGS_SET
+	vm_flags_set(vma, flags);
+#else
+	vma->vm_flags |= flags;
+#endif
+}
+
+static inline unsigned long hugepin_find_area(unsigned long hint, unsigned long len, unsigned long flags)
+{
+#if defined(HAVE_MM_UNMAPPED_AREA)
+	return mm_get_unmapped_area(NULL, hint, len, 0, flags);
+#elif defined(HAVE_MM_UNMAPPED_AREA_MM)
+	return mm_get_unmapped_area(current->mm, NULL, hint, len, 0, flags);
+#else
+	return current->mm->get_unmapped_area(NULL, hint, len, 0, flags);
+#endif
+}
+
+/* ---- 1G pages from the page allocator ---- */
+
+#if defined(HAVE_CONTIG_FROZEN) && defined(CONFIG_CONTIG_ALLOC)
+#define HUGEPIN_HAVE_1G		1
+/* A compound page of @order on @node with one reference, or NULL. The allocator looks for the range. */
+static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor)
+{
+	nodemask_t mask = nodemask_of_node(node);
+	struct page *page = alloc_contig_frozen_pages(1UL << order, gfp, node, &mask);
+
+	if (page)
+		set_page_count(page, 1);
+	return page;
+}
+#elif defined(HAVE_CONTIG_COMPOUND) && defined(CONFIG_CONTIG_ALLOC)
+#define HUGEPIN_HAVE_1G		1
+/* Only ranges can be asked for here: try each aligned one from *@cursor on, so that a failed one is not tried again. */
+static inline bool hugepin_contig_may_work(unsigned long pfn, unsigned long pages)
+{
+	struct page *first = pfn_to_online_page(pfn), *page;
+	unsigned long i;
+
+	if (!first || zone_idx(page_zone(first)) == ZONE_MOVABLE)
+		return false;
+	for (i = 0; i < pages; i += pageblock_nr_pages) {
+		page = pfn_to_online_page(pfn + i);
+		if (!page || page_zone(page) != page_zone(first))
+			return false;
+	}
+	for (i = 0; i < pages; i++) {
+		page = pfn_to_page(pfn + i);
+		if (PageReserved(page) || PageHuge(page))
+			return false;
+	}
+	return true;
+}
+
+static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor)
+{
+	unsigned long pages = 1UL << order, end = node_end_pfn(node), pfn;
+
+	pfn = ALIGN(max(*cursor, node_start_pfn(node)), pages);
+	for (; pfn + pages <= end && !fatal_signal_pending(current); pfn += pages) {
+		*cursor = pfn + pages;
+		if (hugepin_contig_may_work(pfn, pages) &&
+		    !alloc_contig_range(pfn, pfn + pages, MIGRATE_MOVABLE, gfp))
+			return pfn_to_page(pfn);
+		cond_resched();
+	}
+	return NULL;
+}
+#else
+#define HUGEPIN_HAVE_1G		0
+static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor)
+{
+	return NULL;
+}
+#endif
+
+/* ---- names in a directory ---- */
+
+/*
+ * hugepin_name_begin() locks the directory and gives a negative dentry for a new name, or an error (EEXIST).
+ * hugepin_name_make() hangs @inode (whose reference it takes) under it, to stay until unlinked.
+ * hugepin_name_end() unlocks and drops the dentry, whether or not something was made.
+ */
+#ifdef HAVE_START_CREATING
+static inline struct dentry *hugepin_name_begin(struct file *dir, const char *name, size_t len)
+{
+	return start_creating(file_mnt_idmap(dir), dir->f_path.dentry, &QSTR_LEN(name, len));
+}
+
+static inline void hugepin_name_end(struct file *dir, struct dentry *dentry)
+{
+	end_creating(dentry);
+}
+#else
+static inline struct dentry *hugepin_name_begin(struct file *dir, const char *name, size_t len)
+{
+	struct inode *inode = file_inode(dir);
+	struct dentry *dentry;
+
+	inode_lock_nested(inode, I_MUTEX_PARENT);
+	dentry = IS_DEADDIR(inode) ? ERR_PTR(-ENOENT) : lookup_one_len(name, dir->f_path.dentry, len);
+	if (!IS_ERR(dentry) && d_really_is_positive(dentry)) {
+		dput(dentry);
+		dentry = ERR_PTR(-EEXIST);
+	}
+	if (IS_ERR(dentry))
+		inode_unlock(inode);
+	return dentry;
+}
+
+static inline void hugepin_name_end(struct file *dir, struct dentry *dentry)
+{
+	inode_unlock(file_inode(dir));
+	dput(dentry);
+}
+#endif
+
+static inline void hugepin_name_make(struct dentry *dentry, struct inode *inode)
+{
+#ifdef HAVE_PERSISTENT_DENTRY
+	d_make_persistent(dentry, inode);
+#else
+	d_instantiate(dentry, inode);
+	dget(dentry);
+#endif
+}
+
+static inline void hugepin_kill_super(struct super_block *sb)
+{
+#ifdef HAVE_PERSISTENT_DENTRY
+	kill_anon_super(sb);
+#else
+	kill_litter_super(sb);
+#endif
+}
+
+/* ---- times ---- */
+
+static inline void hugepin_inode_init_times(struct inode *inode)
+{
+#ifdef HAVE_INODE_TS
+	simple_inode_init_ts(inode);
+#else
+	inode->i_atime = inode->i_mtime = inode->i_ctime = current_time(inode);
+#endif
+}
+
+static inline void hugepin_inode_touch(struct inode *inode)
+{
+#ifdef HAVE_INODE_TS
+	inode_set_mtime_to_ts(inode, inode_set_ctime_current(inode));
+#else
+	inode->i_mtime = inode->i_ctime = current_time(inode);
+#endif
+}
+
+#endif /* HUGEPIN_COMPAT_H */

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Inside the hugepin module. Prototypes are grouped under the file that defines them.
+ *
+ * Lifetimes: who holds whom, what ends what.
+ *
+ *   page      struct hugepin_page, one for each huge page the module holds. Born when the reserve grows, ended when it
+ *             shrinks or the module goes. Holds one reference on its struct page, the baseline. It is in exactly one
+ *             state; the reserve's lock guards the state, the list it is on and the counters.
+ *   region    struct hugepin_region, an array of pages in use. Made by CREATE, owned by its inode (i_private), ended by
+ *             evict_inode. The array never changes, so faults take no lock.
+ *   inode     held by its dentry (named: by the name, until unlinked; unnamed: by the files alone) and by open files.
+ *   file      held by descriptors, by areas (a mapping holds its file), by whatever else the kernel passes files through.
+ *   mapping   an area (VMA); holds its file, hence the inode, hence the region: a page cannot leave its region while an
+ *             entry points to it. The file is put after the TLB flush of the unmapping.
+ *   pins      references on a struct page taken by others (get_user_pages, pipes, sockets). They outlive all of the above.
+ *             When a region ends, a page whose count is above the baseline goes to quarantine, and to the dirty list once
+ *             the count is back. folio->mapping is cleared under the folio lock before, so that a late
+ *             set_page_dirty_lock() finds no dead inode.
+ *   charge    what a user (and a mount with limits) holds. Belongs to the page: made at CREATE, ended when the page is
+ *             free again, after quarantine. A page holds references on its accounts; an account of a mount outlives it.
+ *   module    held by: open descriptors of /dev/hugepin and of regions (f_op->owner), and by every superblock of
+ *             hugepinfs (file_system_type.owner), so by every mount, every name and every unnamed region. The hidden
+ *             mount behind /dev/hugepin exists while somebody has that device open; a region made there holds the mount
+ *             through its file. So the module cannot go before the last evict_inode() has returned, and at exit no page
+ *             is in use. Quarantined pages do not hold it: their baseline reference is dropped, the last unpin frees them.
+ *
+ * Locks, outermost first: resize_mutex, take_mutex, folio lock, reserve->lock, account_lock.
+ *   resize_mutex  one change of the reserve's size at a time; may be held for long, taken interruptibly
+ *   take_mutex    one taker of free pages at a time, so that a plan made from the counters holds when it is carried out
+ */
+#ifndef HUGEPIN_KMOD_H
+#define HUGEPIN_KMOD_H
+
+#include <linux/kobject.h>
+#include <linux/list.h>
+#include <linux/mm_types.h>
+#include <linux/nodemask.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "uapi/hugepin.h"
+
+#undef pr_fmt
+#define pr_fmt(fmt)	"hugepin: " fmt
+
+#define HUGEPIN_ORDER_2M	(PMD_SHIFT - PAGE_SHIFT)
+#define HUGEPIN_ORDER_1G	(PUD_SHIFT - PAGE_SHIFT)
+
+static inline unsigned int hugepin_class_order(unsigned int class)
+{
+	return class == HUGEPIN_CLASS_1G ? HUGEPIN_ORDER_1G : HUGEPIN_ORDER_2M;
+}
+
+static inline u64 hugepin_class_bytes(unsigned int class)
+{
+	return (u64)PAGE_SIZE << hugepin_class_order(class);
+}
+
+static inline const char *hugepin_class_name(unsigned int class)
+{
+	return class == HUGEPIN_CLASS_1G ? "1G" : "2M";
+}
+
+enum hugepin_page_state {
+	HUGEPIN_CLEAN,		/* on reserve->clean */
+	HUGEPIN_DIRTY,		/* on reserve->dirty, or in the hands of the scrubber */
+	HUGEPIN_IN_USE,		/* in a region, or on its way into one */
+	HUGEPIN_QUARANTINED,	/* on reserve->quarantine */
+	HUGEPIN_POISONED,	/* on reserve->poisoned */
+	HUGEPIN_STATES,
+};
+
+struct hugepin_account;
+
+struct hugepin_page {
+	struct list_head link;
+	struct page *page;			/* head */
+	struct hugepin_reserve *reserve;
+	struct hugepin_account *user;		/* charged while in use or quarantined */
+	struct hugepin_account *mount;		/* likewise, or NULL */
+	enum hugepin_page_state state;
+	bool zeroed;				/* while in use: nobody has seen it yet and its bytes are zero */
+};
+
+/* The pages of one node and class. */
+struct hugepin_reserve {
+	spinlock_t lock;
+	struct list_head clean, dirty, quarantine, poisoned;
+	u64 nr[HUGEPIN_STATES];
+	u64 scrubbing;				/* dirty pages that are on no list, since the scrubber zeroes them */
+	u64 asked;
+	unsigned int user_limit_percent;
+	int node;
+	unsigned int class;
+	unsigned long cursor;			/* where to look for the next 1G range; under resize_mutex */
+	wait_queue_head_t scrub_wait;		/* a page came back from the scrubber */
+	atomic_t hurry;				/* takers waiting for that */
+	struct kobject *kobj;
+};
+
+struct hugepin_node {
+	int id;
+	struct hugepin_reserve reserve[HUGEPIN_CLASS_COUNT];
+	struct work_struct scrub;
+	struct kobject *kobj;
+};
+
+/* ---- main.c ---- */
+extern bool hugepin_stopping;			/* the module is going: long work ends early */
+extern unsigned int hugepin_absent[HUGEPIN_CLASS_COUNT];	/* HUGEPIN_ABSENT_* */
+extern struct workqueue_struct *hugepin_wq;
+const char *hugepin_absent_reason(unsigned int class);
+struct vfsmount *hugepin_hidden_mount(void);	/* valid while /dev/hugepin is open */
+
+/* ---- pages.c: huge pages from and to the page allocator ---- */
+struct page *hugepin_page_alloc(int node, unsigned int class, unsigned long *cursor, bool *zeroed);
+void hugepin_page_free(struct page *page);
+/* 0, -EHWPOISON if a part is faulty, -EINTR if @stop said so after some part; call it in process context */
+int hugepin_page_zero(struct page *page, unsigned int order, bool (*stop)(void *), void *arg);
+/* Takes the page out of @mapping's sight and off whatever flags its users left. */
+void hugepin_page_detach(struct page *page);
+bool hugepin_page_idle(struct page *page);	/* nobody but us holds a reference */
+u64 hugepin_node_max_pages(int node, unsigned int class);
+bool hugepin_node_has_room(int node, unsigned int class);
+
+/* ---- reserve.c: states of pages, growing and shrinking ---- */
+extern nodemask_t hugepin_nodes_online;		/* nodes with memory, fixed at load */
+struct hugepin_node *hugepin_node(int id);	/* NULL: no such node */
+#define for_each_hugepin_node(n, id) \
+	for_each_node_mask(id, hugepin_nodes_online) if (((n) = hugepin_node(id)))
+
+int hugepin_reserve_init(void);
+void hugepin_reserve_exit(void);
+/* Grows or shrinks to @pages: 0, -ERANGE, -ENOMEM (kept what was got), -EBUSY (in use), -EINTR, -EOPNOTSUPP */
+int hugepin_reserve_resize(struct hugepin_reserve *reserve, u64 pages);
+void hugepin_reserve_snapshot(struct hugepin_reserve *reserve, struct hugepin_info_pages *out);
+u64 hugepin_reserve_free(struct hugepin_reserve *reserve);
+u64 hugepin_reserve_total(struct hugepin_reserve *reserve);
+
+extern struct mutex hugepin_take_mutex;
+/* Takes one free page, clean ones first; take_mutex held and the count checked under it, so that there is one. */
+struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve);
+/* Gives back a page that no region has used (@page->zeroed tells clean or dirty). */
+void hugepin_reserve_put(struct hugepin_page *page);
+/* Gives back a page of a region that ends: to the dirty list, or to quarantine while others hold it. */
+void hugepin_reserve_release(struct hugepin_page *page);
+void hugepin_reserve_poison(struct hugepin_page *page);
+/* Looks through the quarantine now; also runs by itself while there is any. */
+void hugepin_quarantine_check(void);
+
+/* ---- scrub.c: dirty to clean, in the background ---- */
+extern bool hugepin_scrub_enabled;
+extern unsigned int hugepin_scrub_throttle_mib_s;	/* 0: none */
+void hugepin_scrub_init(struct hugepin_node *node);
+void hugepin_scrub_kick(struct hugepin_node *node);
+void hugepin_scrub_stop(struct hugepin_node *node);
+
+/* ---- account.c: who holds how much ---- */
+struct hugepin_account *hugepin_account_user(kuid_t uid);	/* finds or makes, takes a reference; NULL: no memory */
+struct hugepin_account *hugepin_account_mount(const u64 limit[HUGEPIN_CLASS_COUNT]);
+void hugepin_account_set_limits(struct hugepin_account *account, const u64 limit[HUGEPIN_CLASS_COUNT]);
+void hugepin_account_put(struct hugepin_account *account);
+u64 hugepin_account_held(struct hugepin_account *account, int node, unsigned int class);
+u64 hugepin_account_held_class(struct hugepin_account *account, unsigned int class);
+u64 hugepin_account_limit(struct hugepin_account *account, unsigned int class);	/* U64_MAX: none */
+void hugepin_account_charge(struct hugepin_page *page, struct hugepin_account *user, struct hugepin_account *mount);
+void hugepin_account_uncharge(struct hugepin_page *page);
+
+/* ---- region.c: pages chosen and put together ---- */
+struct hugepin_request {
+	u64 bytes;
+	u32 classes;
+	u32 flags;			/* HUGEPIN_CREATE_* */
+	u32 policy;
+	nodemask_t nodes;		/* not empty, all with memory */
+	struct hugepin_account *mount;	/* or NULL */
+	struct hugepin_shortfall shortfall;
+};
+
+struct hugepin_region {
+	u64 nr_1g, nr_2m;
+	u64 created_ns;
+	kuid_t owner;
+	struct hugepin_page *pages[];	/* nr_1g 1G pages, then nr_2m 2M pages; never changes */
+};
+
+struct hugepin_region *hugepin_region_make(struct hugepin_request *request);
+void hugepin_region_end(struct hugepin_region *region);
+u64 hugepin_region_bytes(const struct hugepin_region *region);
+/* The page behind @index (in base pages), with its class and the base page within it; NULL past the end. */
+struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t index, unsigned int *class,
+				 unsigned long *sub);
+/* Fills at most @room extents, returns how many there are. */
+u32 hugepin_region_extents(const struct hugepin_region *region, struct hugepin_extent *extents, u32 room);
+u64 hugepin_region_count(void);
+/* Shows the pages to the core as @mapping's, so that futexes and dirtying work. */
+void hugepin_region_attach(struct hugepin_region *region, struct address_space *mapping);
+
+/* ---- map.c: areas that map a region ---- */
+extern const struct file_operations hugepin_region_fops;
+
+/* ---- fs.c: hugepinfs ---- */
+extern struct file_system_type hugepinfs_type;
+bool hugepin_fs_is_dir(const struct file *file);
+struct hugepin_account *hugepin_fs_account(const struct file *dir);
+/* An inode on @sb that owns @region. */
+struct inode *hugepin_fs_inode(struct super_block *sb, struct hugepin_region *region, umode_t mode);
+int hugepin_fs_check_name(struct file *dir, const char *name);
+struct file *hugepin_fs_open_unnamed(struct vfsmount *mnt, struct inode *inode);
+struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct inode *inode);
+
+/* ---- ioctl.c ---- */
+long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
+long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
+
+/* ---- sysfs.c ---- */
+extern const struct attribute_group *hugepin_device_groups[];
+int hugepin_sysfs_init(struct kobject *device);
+void hugepin_sysfs_exit(void);
+
+/* ---- spec.c: the reserve= parameter ---- */
+struct hugepin_spec {
+	nodemask_t nodes;
+	unsigned int class;
+	u64 count;			/* pages, or percent of the node's memory */
+	bool percent;
+};
+#define HUGEPIN_SPEC_MAX	64
+int hugepin_spec_parse(const char *text, struct hugepin_spec *specs, unsigned int *count);
+void hugepin_spec_apply(const struct hugepin_spec *specs, unsigned int count);
+
+#endif /* HUGEPIN_KMOD_H */

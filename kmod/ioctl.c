@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The calls: structs in and out. What they do is elsewhere. */
+#include <linux/cred.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/fs_struct.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "hugepin.h"
+
+/* The size each struct had in its first version; shorter is malformed. */
+#define INFO_SIZE_0		48
+#define CREATE_SIZE_0		72
+#define REGION_INFO_SIZE_0	48
+
+static_assert(sizeof(struct hugepin_info) >= INFO_SIZE_0);
+static_assert(sizeof(struct hugepin_create) >= CREATE_SIZE_0);
+static_assert(sizeof(struct hugepin_region_info) >= REGION_INFO_SIZE_0);
+
+#define EXTENTS_MAX	(MAX_NUMNODES * HUGEPIN_CLASS_COUNT)
+
+/* Every struct begins with its size as the caller knows it. */
+static int copy_in(void *dst, size_t known, size_t least, void __user *user, u32 *size)
+{
+	if (get_user(*size, (u32 __user *)user))
+		return -EFAULT;
+	if (*size < least)
+		return -EINVAL;
+	return copy_struct_from_user(dst, known, user, *size);
+}
+
+/* Never more than the caller has room for. */
+static int copy_out(void __user *user, u32 size, const void *src, size_t known)
+{
+	return copy_to_user(user, src, min_t(size_t, size, known)) ? -EFAULT : 0;
+}
+
+/* ---- INFO ---- */
+
+static int info_pages(u64 user, u32 room, u32 *count)
+{
+	struct hugepin_info_pages __user *out = u64_to_user_ptr(user);
+	struct hugepin_info_pages pages;
+	struct hugepin_node *node;
+	int id, class;
+
+	*count = 0;
+	for_each_hugepin_node(node, id) {
+		for (class = HUGEPIN_CLASS_COUNT - 1; class >= 0; class--) {
+			if (hugepin_absent[class])
+				continue;
+			if (user && *count < room) {
+				hugepin_reserve_snapshot(&node->reserve[class], &pages);
+				if (copy_to_user(&out[*count], &pages, sizeof(pages)))
+					return -EFAULT;
+			}
+			(*count)++;
+		}
+	}
+	return 0;
+}
+
+static long ioctl_info(void __user *user)
+{
+	struct hugepin_info info;
+	u32 size, count;
+	int ret;
+
+	ret = copy_in(&info, sizeof(info), INFO_SIZE_0, user, &size);
+	if (ret)
+		return ret;
+	if (info.flags || info.pad)
+		return -EINVAL;
+	hugepin_quarantine_check();
+	ret = info_pages(info.pages, info.nr_pages, &count);
+	if (ret)
+		return ret;
+	info.version = HUGEPIN_UAPI_VERSION;
+	info.features = 0;
+	memcpy(info.absent, hugepin_absent, sizeof(info.absent));
+	info.regions = hugepin_region_count();
+	info.nr_pages = count;
+	return copy_out(user, size, &info, sizeof(info));
+}
+
+/* ---- CREATE ---- */
+
+static int read_nodes(const struct hugepin_create *create, nodemask_t *nodes)
+{
+	unsigned int words = DIV_ROUND_UP(create->nodemask_bits, 64), word, bit;
+	const u64 __user *user = u64_to_user_ptr(create->nodemask);
+	u64 mask;
+
+	if (!create->nodemask) {
+		*nodes = hugepin_nodes_online;
+		return create->nodemask_bits ? -EINVAL : 0;
+	}
+	if (!create->nodemask_bits || create->nodemask_bits > HUGEPIN_NODES_MAX)
+		return -EINVAL;
+	nodes_clear(*nodes);
+	for (word = 0; word < words; word++) {
+		if (get_user(mask, user + word))
+			return -EFAULT;
+		for (bit = 0; bit < 64; bit++) {
+			unsigned int id = word * 64 + bit;
+
+			if (!(mask >> bit & 1))
+				continue;
+			if (id >= create->nodemask_bits)
+				return -EINVAL;
+			if (!hugepin_node(id))
+				return -ENODEV;
+			node_set(id, *nodes);
+		}
+	}
+	return nodes_empty(*nodes) ? -EINVAL : 0;
+}
+
+static char *read_name(u64 user)
+{
+	char *name = strndup_user(u64_to_user_ptr(user), HUGEPIN_NAME_MAX + 2);
+	int err = 0;
+
+	if (IS_ERR(name))	/* EINVAL from there means too long */
+		return PTR_ERR(name) == -EINVAL ? ERR_PTR(-ENAMETOOLONG) : name;
+	if (strlen(name) > HUGEPIN_NAME_MAX)
+		err = -ENAMETOOLONG;
+	else if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+		err = -EINVAL;
+	if (!err)
+		return name;
+	kfree(name);
+	return ERR_PTR(err);
+}
+
+static int check_create(const struct hugepin_create *create)
+{
+	const u32 all = BIT(HUGEPIN_CLASS_COUNT) - 1;
+
+	if (create->flags & ~HUGEPIN_CREATE_FLAGS)
+		return -EINVAL;
+	if (!create->classes || create->classes & ~all)
+		return -EINVAL;
+	if (create->policy > HUGEPIN_POLICY_PREFERRED)
+		return -EINVAL;
+	if (create->mode & ~0777u)
+		return -EINVAL;
+	if (create->nr_extents && !create->extents)
+		return -EINVAL;
+	/* so that rounding up never wraps and the length is a file's */
+	if (!create->bytes || create->bytes > MAX_LFS_FILESIZE - PUD_SIZE)
+		return -EINVAL;
+	return 0;
+}
+
+/* 1G pages where there are none: left out with fallback, else an error if the length would have some. */
+static int check_classes(const struct hugepin_create *create, struct hugepin_request *request)
+{
+	unsigned int class;
+
+	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
+		if (!(create->classes & BIT(class)) || !hugepin_absent[class])
+			continue;
+		if (create->classes == BIT(class))
+			return -EOPNOTSUPP;
+		if (!(create->flags & HUGEPIN_CREATE_FALLBACK) && create->bytes >= hugepin_class_bytes(class))
+			return -EOPNOTSUPP;
+		request->classes &= ~BIT(class);
+	}
+	return 0;
+}
+
+static int write_shortfall(const struct hugepin_create *create, const struct hugepin_request *request)
+{
+	if (!create->shortfall || request->shortfall.reason == HUGEPIN_SHORT_NOT)
+		return 0;
+	return copy_to_user(u64_to_user_ptr(create->shortfall), &request->shortfall, sizeof(request->shortfall)) ?
+		-EFAULT : 0;
+}
+
+static int write_extents(const struct hugepin_region *region, u64 user, u32 room, u32 *count)
+{
+	struct hugepin_extent *extents;
+	int ret = 0;
+
+	room = min_t(u32, room, EXTENTS_MAX);
+	extents = kvcalloc(max(room, 1u), sizeof(*extents), GFP_KERNEL);
+	if (!extents)
+		return -ENOMEM;
+	*count = hugepin_region_extents(region, extents, room);
+	if (user && copy_to_user(u64_to_user_ptr(user), extents, min(room, *count) * sizeof(*extents)))
+		ret = -EFAULT;
+	kvfree(extents);
+	return ret;
+}
+
+/* Everything that can fail comes before the name is seen. Consumes @region. */
+static long publish(struct file *dir, struct hugepin_region *region, struct hugepin_create *create, const char *name,
+		    void __user *user, u32 size)
+{
+	struct vfsmount *mnt = hugepin_fs_is_dir(dir) ? dir->f_path.mnt : hugepin_hidden_mount();
+	umode_t mode = create->mode ?: 0600;
+	struct inode *inode;
+	struct file *file;
+	int fd, ret;
+
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0) {
+		ret = fd;
+		goto out_region;
+	}
+	create->fd = fd;
+	create->bytes = hugepin_region_bytes(region);
+	ret = write_extents(region, create->extents, create->nr_extents, &create->nr_extents);
+	if (!ret)
+		ret = copy_out(user, size, create, sizeof(*create));
+	if (ret)
+		goto out_fd;
+	ret = -ENOMEM;
+	inode = hugepin_fs_inode(mnt->mnt_sb, region, name ? mode & ~current_umask() : mode);
+	if (!inode)
+		goto out_fd;
+	file = name ? hugepin_fs_open_named(dir, name, inode) : hugepin_fs_open_unnamed(mnt, inode);
+	if (IS_ERR(file)) {		/* the region went with the inode */
+		put_unused_fd(fd);
+		return PTR_ERR(file);
+	}
+	fd_install(fd, file);
+	return 0;
+
+out_fd:
+	put_unused_fd(fd);
+out_region:
+	hugepin_region_end(region);
+	return ret;
+}
+
+static long ioctl_create(struct file *file, void __user *user)
+{
+	struct hugepin_create create;
+	struct hugepin_request request = {};
+	struct hugepin_region *region;
+	char *name = NULL;
+	u32 size;
+	long ret;
+
+	ret = copy_in(&create, sizeof(create), CREATE_SIZE_0, user, &size);
+	if (!ret)
+		ret = check_create(&create);
+	if (ret)
+		return ret;
+	request.bytes = create.bytes;
+	request.classes = create.classes;
+	request.flags = create.flags;
+	request.policy = create.policy;
+	ret = check_classes(&create, &request);
+	if (!ret)
+		ret = read_nodes(&create, &request.nodes);
+	if (ret)
+		return ret;
+	if (hugepin_fs_is_dir(file)) {
+		/* as for O_TMPFILE, also without a name: who may not write here may not use the mount's limits up */
+		ret = file_permission(file, MAY_WRITE | MAY_EXEC);
+		if (ret)
+			return ret;
+		request.mount = hugepin_fs_account(file);
+	}
+	if (create.name) {
+		if (!hugepin_fs_is_dir(file))
+			return -EINVAL;
+		name = read_name(create.name);
+		if (IS_ERR(name))
+			return PTR_ERR(name);
+		ret = hugepin_fs_check_name(file, name);
+		if (ret)
+			goto out;
+	}
+
+	region = hugepin_region_make(&request);
+	if (IS_ERR(region)) {
+		ret = PTR_ERR(region);
+		if (write_shortfall(&create, &request))
+			ret = -EFAULT;
+	} else {
+		ret = publish(file, region, &create, name, user, size);
+	}
+out:
+	kfree(name);
+	return ret;
+}
+
+long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	switch (cmd) {
+	case HUGEPIN_IOC_INFO:
+		return ioctl_info((void __user *)arg);
+	case HUGEPIN_IOC_CREATE:
+		return ioctl_create(file, (void __user *)arg);
+	default:
+		return -ENOTTY;
+	}
+}
+
+/* ---- REGION_INFO ---- */
+
+long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	const struct hugepin_region *region = file_inode(file)->i_private;
+	void __user *user = (void __user *)arg;
+	struct hugepin_region_info info;
+	u32 size;
+	int ret;
+
+	if (cmd != HUGEPIN_IOC_REGION_INFO)
+		return -ENOTTY;
+	ret = copy_in(&info, sizeof(info), REGION_INFO_SIZE_0, user, &size);
+	if (ret)
+		return ret;
+	if (info.flags || (info.nr_extents && !info.extents))
+		return -EINVAL;
+	ret = write_extents(region, info.extents, info.nr_extents, &info.nr_extents);
+	if (ret)
+		return ret;
+	info.bytes = hugepin_region_bytes(region);
+	info.bytes_1g = region->nr_1g << PUD_SHIFT;
+	info.uid = from_kuid_munged(current_user_ns(), region->owner);
+	info.created_ns = region->created_ns;
+	return copy_out(user, size, &info, sizeof(info));
+}

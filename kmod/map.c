@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Areas that map a region. What every memory call does to one stands in Documentation/mapping.md; why it is done this
+ * way, and what went wrong with the others, too.
+ *
+ * The inode is a character inode with S_DAX, so that huge entries can be pinned. A region's page array never changes
+ * and outlives every area, so faults take no lock.
+ */
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/module.h>
+#include <linux/pagemap.h>
+
+#include "compat.h"
+#include "hugepin.h"
+
+static const struct hugepin_region *file_region(const struct file *file)
+{
+	return file_inode(file)->i_private;
+}
+
+static vm_fault_t region_huge_fault(struct vm_fault *vmf, HUGEPIN_FAULT_SIZE)
+{
+	const unsigned int want = hugepin_fault_order();
+	const unsigned long size = PAGE_SIZE << want, base = vmf->address & ~(size - 1);
+	struct vm_area_struct *vma = vmf->vma;
+	bool write = vmf->flags & FAULT_FLAG_WRITE;
+	struct page *page;
+	unsigned int class;
+	unsigned long sub;
+	pgoff_t index;
+
+	if (base < vma->vm_start || base + size > vma->vm_end)
+		return VM_FAULT_FALLBACK;
+	index = linear_page_index(vma, base);
+	if (!IS_ALIGNED(index, 1UL << want))	/* moved out of step: base entries only */
+		return VM_FAULT_FALLBACK;
+	page = hugepin_region_page(file_region(vma->vm_file), index, &class, &sub);
+	if (!page)
+		return VM_FAULT_SIGBUS;
+	if (hugepin_class_order(class) != want)
+		return VM_FAULT_FALLBACK;
+	return want == HUGEPIN_ORDER_1G ? hugepin_insert_pud(vmf, page, write) : hugepin_insert_pmd(vmf, page, write);
+}
+
+/* Base entries: out of step, or huge ones are not allowed here (MADV_NOHUGEPAGE, PR_SET_THP_DISABLE, THP "never"). */
+static vm_fault_t region_fault(struct vm_fault *vmf)
+{
+	struct page *page;
+	unsigned int class;
+	unsigned long sub;
+
+	page = hugepin_region_page(file_region(vmf->vma->vm_file), vmf->pgoff, &class, &sub);
+	if (!page)
+		return VM_FAULT_SIGBUS;
+	return hugepin_insert_pte(vmf, page + sub);
+}
+
+/* An area never begins or ends inside a page. */
+static int region_may_split(struct vm_area_struct *vma, unsigned long addr)
+{
+	unsigned int class;
+	unsigned long sub;
+
+	if (hugepin_region_page(file_region(vma->vm_file), linear_page_index(vma, addr), &class, &sub) && sub)
+		return -EINVAL;
+	return 0;
+}
+
+static const struct vm_operations_struct region_vm_ops = {
+	.fault		= region_fault,
+	.huge_fault	= region_huge_fault,
+	.may_split	= region_may_split,
+};
+
+/*
+ * Chooses an address in step with the offset for the largest page mapped. MAP_FIXED on a region with 1G pages needs
+ * MAP_FIXED_NOREPLACE or MAP_SHARED_VALIDATE with it: mremap() comes here with MAP_FIXED | MAP_SHARED, and the core
+ * moves a 1G entry without a TLB flush, which is a use after free.
+ */
+static unsigned long region_get_area(struct file *file, unsigned long hint, unsigned long len, unsigned long pgoff,
+				     unsigned long flags)
+{
+	const struct hugepin_region *region = file_region(file);
+	unsigned long align = PMD_SIZE, addr;
+	u64 offset = (u64)pgoff << PAGE_SHIFT;
+
+	if (flags & MAP_FIXED) {
+		if (region->nr_1g && !(flags & MAP_FIXED_NOREPLACE) && (flags & MAP_TYPE) != MAP_SHARED_VALIDATE)
+			return -EINVAL;
+		return hint;
+	}
+	if (len >= PUD_SIZE && offset < region->nr_1g << PUD_SHIFT)
+		align = PUD_SIZE;
+	if (len > TASK_SIZE - align)
+		return -ENOMEM;
+	addr = hugepin_find_area(0, len + align, flags);
+	if (IS_ERR_VALUE(addr))
+		return addr;
+	return addr + ((offset - addr) & (align - 1));
+}
+
+static int region_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	const u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, len = vma->vm_end - vma->vm_start;
+	const u64 bytes = hugepin_region_bytes(file_region(file));
+
+	if (!(vma->vm_flags & VM_MAYSHARE))	/* VM_SHARED is off where the file is open for reading only */
+		return -EINVAL;
+	if (!IS_ALIGNED(offset | len | vma->vm_start, PMD_SIZE))
+		return -EINVAL;
+	if (offset > bytes || len > bytes - offset)
+		return -EINVAL;
+	file_accessed(file);
+	vma->vm_ops = &region_vm_ops;
+	hugepin_vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP | VM_HUGEPAGE | HUGEPIN_VM_FLAGS);
+	return 0;
+}
+
+const struct file_operations hugepin_region_fops = {
+	.owner		= THIS_MODULE,
+	.mmap		= region_mmap,
+	.get_unmapped_area = region_get_area,
+	.unlocked_ioctl	= hugepin_region_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.fsync		= noop_fsync,
+	.llseek		= generic_file_llseek,
+};

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The knobs under /sys/class/misc/hugepin; each is described in Documentation/ABI/. One value a file. */
+#include <linux/device.h>
+#include <linux/kobject.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+
+#include "hugepin.h"
+
+static struct kobject *scrub_kobj;
+static struct kobject *class_kobj[MAX_NUMNODES][HUGEPIN_CLASS_COUNT];
+
+static struct hugepin_reserve *to_reserve(struct kobject *kobj)
+{
+	struct hugepin_node *node;
+	int id, class;
+
+	for_each_hugepin_node(node, id)
+		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
+			if (class_kobj[id][class] == kobj)
+				return &node->reserve[class];
+	return NULL;
+}
+
+/* Decimal digits, one newline at the end allowed: no sign, no space, no base prefix. */
+static int parse_digits(const char *buf, u64 *out)
+{
+	if (*buf < '0' || *buf > '9')
+		return -EINVAL;
+	return kstrtou64(buf, 10, out);
+}
+
+/* ---- nodeN/hugepages-<kB>kB/ ---- */
+
+static ssize_t nr_hugepages_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", hugepin_reserve_total(to_reserve(kobj)));
+}
+
+static ssize_t nr_hugepages_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count)
+{
+	u64 pages;
+	int ret;
+
+	ret = parse_digits(buf, &pages);
+	if (!ret)
+		ret = hugepin_reserve_resize(to_reserve(kobj), pages);
+	return ret ?: count;
+}
+
+static struct kobj_attribute nr_hugepages_attr = __ATTR_RW(nr_hugepages);
+
+static ssize_t user_limit_percent_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(to_reserve(kobj)->user_limit_percent));
+}
+
+static ssize_t user_limit_percent_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf,
+					size_t count)
+{
+	u64 percent;
+	int ret;
+
+	ret = parse_digits(buf, &percent);
+	if (ret)
+		return ret;
+	if (percent > 100)
+		return -EINVAL;
+	WRITE_ONCE(to_reserve(kobj)->user_limit_percent, percent);
+	return count;
+}
+
+static struct kobj_attribute user_limit_percent_attr = __ATTR_RW(user_limit_percent);
+
+#define SNAPSHOT_ATTR(name, expression)									\
+static ssize_t name##_hugepages_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)	\
+{													\
+	struct hugepin_info_pages s;									\
+													\
+	hugepin_reserve_snapshot(to_reserve(kobj), &s);							\
+	return sysfs_emit(buf, "%llu\n", expression);							\
+}													\
+static struct kobj_attribute name##_hugepages_attr = __ATTR_RO(name##_hugepages)
+
+SNAPSHOT_ATTR(asked, s.asked);
+SNAPSHOT_ATTR(free, s.clean + s.dirty);
+SNAPSHOT_ATTR(clean, s.clean);
+SNAPSHOT_ATTR(dirty, s.dirty);
+SNAPSHOT_ATTR(inuse, s.in_use);
+SNAPSHOT_ATTR(quarantined, s.quarantined);
+SNAPSHOT_ATTR(poisoned, s.poisoned);
+
+static struct attribute *reserve_attrs[] = {
+	&nr_hugepages_attr.attr,
+	&user_limit_percent_attr.attr,
+	&asked_hugepages_attr.attr,
+	&free_hugepages_attr.attr,
+	&clean_hugepages_attr.attr,
+	&dirty_hugepages_attr.attr,
+	&inuse_hugepages_attr.attr,
+	&quarantined_hugepages_attr.attr,
+	&poisoned_hugepages_attr.attr,
+	NULL
+};
+
+static const struct attribute_group reserve_group = {
+	.attrs = reserve_attrs,
+};
+
+/* ---- scrub/ ---- */
+
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(hugepin_scrub_enabled));
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count)
+{
+	struct hugepin_node *node;
+	u64 on;
+	int id, ret;
+
+	ret = parse_digits(buf, &on);
+	if (ret)
+		return ret;
+	if (on > 1)
+		return -EINVAL;
+	WRITE_ONCE(hugepin_scrub_enabled, on);
+	if (on)
+		for_each_hugepin_node(node, id)
+			hugepin_scrub_kick(node);
+	return count;
+}
+
+static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
+
+static ssize_t throttle_mib_s_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(hugepin_scrub_throttle_mib_s));
+}
+
+static ssize_t throttle_mib_s_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count)
+{
+	u64 rate;
+	int ret;
+
+	ret = parse_digits(buf, &rate);
+	if (ret)
+		return ret;
+	if (rate > UINT_MAX)
+		return -EINVAL;
+	WRITE_ONCE(hugepin_scrub_throttle_mib_s, rate);
+	return count;
+}
+
+static struct kobj_attribute throttle_mib_s_attr = __ATTR_RW(throttle_mib_s);
+
+static struct attribute *scrub_attrs[] = {
+	&enabled_attr.attr,
+	&throttle_mib_s_attr.attr,
+	NULL
+};
+
+static const struct attribute_group scrub_group = {
+	.attrs = scrub_attrs,
+};
+
+/* ---- the device itself ---- */
+
+static ssize_t uapi_version_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", HUGEPIN_UAPI_VERSION);
+}
+
+static DEVICE_ATTR_RO(uapi_version);
+
+static ssize_t class_1g_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", hugepin_absent_reason(HUGEPIN_CLASS_1G));
+}
+
+static DEVICE_ATTR_RO(class_1g);
+
+static ssize_t regions_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", hugepin_region_count());
+}
+
+static DEVICE_ATTR_RO(regions);
+
+static struct attribute *device_attrs[] = {
+	&dev_attr_uapi_version.attr,
+	&dev_attr_class_1g.attr,
+	&dev_attr_regions.attr,
+	NULL
+};
+static const struct attribute_group device_group = {
+	.attrs = device_attrs,
+};
+
+const struct attribute_group *hugepin_device_groups[] = { &device_group, NULL };
+
+/* ---- making and ending the tree ---- */
+
+static int add_class(struct hugepin_node *node, int class)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "hugepages-%llukB", hugepin_class_bytes(class) >> 10);
+	class_kobj[node->id][class] = kobject_create_and_add(name, node->kobj);
+	if (!class_kobj[node->id][class])
+		return -ENOMEM;
+	return sysfs_create_group(class_kobj[node->id][class], &reserve_group);
+}
+
+static int add_node(struct hugepin_node *node, struct kobject *device)
+{
+	char name[16];
+	int class, ret;
+
+	snprintf(name, sizeof(name), "node%d", node->id);
+	node->kobj = kobject_create_and_add(name, device);
+	if (!node->kobj)
+		return -ENOMEM;
+	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
+		if (hugepin_absent[class])
+			continue;
+		ret = add_class(node, class);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int hugepin_sysfs_init(struct kobject *device)
+{
+	struct hugepin_node *node;
+	int id, ret = -ENOMEM;
+
+	scrub_kobj = kobject_create_and_add("scrub", device);
+	if (!scrub_kobj)
+		goto fail;
+	ret = sysfs_create_group(scrub_kobj, &scrub_group);
+	if (ret)
+		goto fail;
+	for_each_hugepin_node(node, id) {
+		ret = add_node(node, device);
+		if (ret)
+			goto fail;
+	}
+	return 0;
+fail:
+	hugepin_sysfs_exit();
+	return ret;
+}
+
+/* Waits for stores that are under way; hugepin_stopping makes them short. */
+void hugepin_sysfs_exit(void)
+{
+	struct hugepin_node *node;
+	int id, class;
+
+	for_each_hugepin_node(node, id) {
+		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
+			kobject_put(class_kobj[id][class]);
+			class_kobj[id][class] = NULL;
+		}
+		kobject_put(node->kobj);
+		node->kobj = NULL;
+	}
+	kobject_put(scrub_kobj);
+	scrub_kobj = NULL;
+}

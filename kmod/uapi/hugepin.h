@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
+/*
+ * hugepin: the contract between the kernel module and user space.
+ *
+ * Every struct begins with its own size. A caller sets @size to the size it was compiled with; the module accepts any
+ * size from the first version's on, reads what is missing as zero and refuses (E2BIG) bytes it does not know unless
+ * they are zero. Unknown flags and non-zero padding are refused (EINVAL). New members are added at the end only.
+ * Pointers travel as __u64. Nothing here depends on the word size of the caller.
+ *
+ * What errno means, for every call on hugepin's descriptors and files:
+ *
+ *   EINVAL      an argument is malformed: unknown flag, non-zero padding, zero or unaligned size, unknown class or
+ *               policy, a name with a slash, a number that does not parse
+ *   E2BIG       the struct is longer than the module knows and its tail is not zero
+ *   EFAULT      a pointer cannot be read or written
+ *   ENODEV      a node in the mask does not exist, or has no memory the module manages
+ *   EOPNOTSUPP  the class is absent on this kernel (INFO and the kernel log say why)
+ *   ENOMEM      not enough free pages where they may come from (@shortfall tells), or no memory for bookkeeping
+ *   EDQUOT      over the share of a user or the limit of a mount (@shortfall tells)
+ *   ERANGE      more than the node could ever hold
+ *   EBUSY       reserve pages cannot be given back, since they are in use
+ *   EEXIST      the name exists
+ *   ENAMETOOLONG  the name is longer than HUGEPIN_NAME_MAX
+ *   EACCES, EPERM  the file system's usual answers
+ *   EINTR       a signal came; what the call says of partial results holds
+ *   ENOTTY      no such call on this descriptor
+ */
+#ifndef _UAPI_HUGEPIN_H
+#define _UAPI_HUGEPIN_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define HUGEPIN_UAPI_VERSION	1
+#define HUGEPIN_DEVICE		"/dev/hugepin"
+#define HUGEPIN_FS_NAME		"hugepinfs"
+#define HUGEPIN_FS_MAGIC	0x48504e46	/* "HPNF", statfs.f_type */
+#define HUGEPIN_NAME_MAX	255		/* bytes of a name, without the NUL */
+#define HUGEPIN_NODES_MAX	1024		/* bits of a node mask that may be given */
+
+/* Page size classes; a set of them is an OR of 1 << class. */
+#define HUGEPIN_CLASS_2M	0
+#define HUGEPIN_CLASS_1G	1
+#define HUGEPIN_CLASS_COUNT	2
+
+/* Why a class is absent (hugepin_info.absent[class]). */
+#define HUGEPIN_ABSENT_NOT	0	/* it is there */
+#define HUGEPIN_ABSENT_KERNEL	1	/* this kernel cannot map or pin such pages safely */
+#define HUGEPIN_ABSENT_PARAM	2	/* switched off by a module parameter */
+#define HUGEPIN_ABSENT_SELFTEST	3	/* the self-test at load objected */
+
+/**
+ * struct hugepin_info_pages - one node's pages of one class, a snapshot
+ * @node:        node id
+ * @class:       HUGEPIN_CLASS_*
+ * @asked:       what was last asked for, in pages
+ * @total:       pages held; clean + dirty + in_use + quarantined + poisoned
+ * @clean:       free and zeroed
+ * @dirty:       free, to be zeroed (being zeroed included)
+ * @in_use:      in regions
+ * @quarantined: their region is gone, somebody still holds a reference
+ * @poisoned:    faulty, never used again
+ */
+struct hugepin_info_pages {
+	__u32 node;
+	__u32 class;
+	__u64 asked;
+	__u64 total;
+	__u64 clean;
+	__u64 dirty;
+	__u64 in_use;
+	__u64 quarantined;
+	__u64 poisoned;
+};
+
+/**
+ * struct hugepin_info - what the module is and holds (HUGEPIN_IOC_INFO)
+ * @size:     in: sizeof(struct hugepin_info)
+ * @flags:    in: 0
+ * @version:  out: HUGEPIN_UAPI_VERSION of the module
+ * @features: out: 0 for now
+ * @absent:   out: HUGEPIN_ABSENT_* for each class
+ * @regions:  out: regions alive, with or without a name
+ * @pages:    in: array of struct hugepin_info_pages, or 0
+ * @nr_pages: in: entries @pages has room for; out: entries there are. Only the smaller number is written.
+ * @pad:      in: 0
+ *
+ * Each entry is one snapshot: its states add up to its total.
+ */
+struct hugepin_info {
+	__u32 size;
+	__u32 flags;
+	__u32 version;
+	__u32 features;
+	__u32 absent[HUGEPIN_CLASS_COUNT];
+	__u64 regions;
+	__u64 pages;
+	__u32 nr_pages;
+	__u32 pad;
+};
+
+/* hugepin_create.flags */
+#define HUGEPIN_CREATE_FALLBACK	(1u << 0)	/* take 2M pages where 1G pages are short, uneven shares where a node is */
+#define HUGEPIN_CREATE_FLAGS	HUGEPIN_CREATE_FALLBACK
+
+/* hugepin_create.policy */
+#define HUGEPIN_POLICY_BIND		0	/* only the nodes in the mask, nearest to the caller's CPU first */
+#define HUGEPIN_POLICY_INTERLEAVE	1	/* the nodes in the mask in turn, page by page */
+#define HUGEPIN_POLICY_PREFERRED	2	/* the nodes in the mask first, then all others, nearest first */
+
+/* hugepin_shortfall.reason */
+#define HUGEPIN_SHORT_NOT		0	/* nothing was short */
+#define HUGEPIN_SHORT_FREE		1	/* free pages of @class (@node: HUGEPIN_NODE_ANY if summed over the mask) */
+#define HUGEPIN_SHORT_USER		2	/* the user's share on @node */
+#define HUGEPIN_SHORT_MOUNT		3	/* the mount's limit */
+#define HUGEPIN_NODE_ANY		(~0u)
+
+/**
+ * struct hugepin_shortfall - why a CREATE failed with ENOMEM or EDQUOT, all counts in pages of @class
+ * @reason:    HUGEPIN_SHORT_*
+ * @class:     HUGEPIN_CLASS_*
+ * @node:      node id or HUGEPIN_NODE_ANY
+ * @pad:       0
+ * @asked:     pages this call wanted of @class (there)
+ * @available: free pages of @class there when it was refused
+ * @limit:     the limit hit, for _USER and _MOUNT
+ * @held:      what the user or mount held already
+ */
+struct hugepin_shortfall {
+	__u32 reason;
+	__u32 class;
+	__u32 node;
+	__u32 pad;
+	__u64 asked;
+	__u64 available;
+	__u64 limit;
+	__u64 held;
+};
+
+/**
+ * struct hugepin_extent - pages of one node and class that a region has
+ * @node: node id, @class: HUGEPIN_CLASS_*, @pages: how many
+ */
+struct hugepin_extent {
+	__u32 node;
+	__u32 class;
+	__u64 pages;
+};
+
+/**
+ * struct hugepin_create - make a region (HUGEPIN_IOC_CREATE on /dev/hugepin or on an open directory of hugepinfs)
+ * @size:          in: sizeof(struct hugepin_create)
+ * @flags:         in: HUGEPIN_CREATE_*
+ * @bytes:         in: length wanted, > 0; out: length got, rounded up to the smallest class allowed
+ * @classes:       in: set of classes allowed, OR of 1 << HUGEPIN_CLASS_*; with both the largest goes first and the
+ *                 rest is made of 2M pages
+ * @policy:        in: HUGEPIN_POLICY_*
+ * @nodemask:      in: array of __u64 words, bit n of word w is node 64 * w + n; 0 for every node with memory
+ * @nodemask_bits: in: bits in @nodemask, at most HUGEPIN_NODES_MAX; a set bit for a node without memory is ENODEV
+ * @mode:          in: permission bits for the inode (0777 at most), 0 for 0600; the umask applies to names
+ * @name:          in: NUL-terminated name in the directory, or 0 for a region that dies with its last user. Only on a
+ *                 directory.
+ * @extents:       in: array of struct hugepin_extent to fill with what was got, or 0
+ * @nr_extents:    in: entries @extents has room for; out: entries there are
+ * @fd:            out: descriptor, open for reading and writing, close-on-exec
+ * @shortfall:     in: struct hugepin_shortfall to fill when the call fails with ENOMEM or EDQUOT, or 0
+ *
+ * All or nothing. Pages are zero. What is missing in clean pages is zeroed by the call itself, which takes time and can
+ * be interrupted (EINTR, nothing held). The length is part of the region for good.
+ */
+struct hugepin_create {
+	__u32 size;
+	__u32 flags;
+	__u64 bytes;
+	__u32 classes;
+	__u32 policy;
+	__u64 nodemask;
+	__u32 nodemask_bits;
+	__u32 mode;
+	__u64 name;
+	__u64 extents;
+	__u32 nr_extents;
+	__s32 fd;
+	__u64 shortfall;
+};
+
+/**
+ * struct hugepin_region_info - what a region is made of (HUGEPIN_IOC_REGION_INFO on a region's descriptor)
+ * @size:       in: sizeof(struct hugepin_region_info)
+ * @flags:      in: 0
+ * @bytes:      out: length
+ * @bytes_1g:   out: how much of it, from offset 0 on, is made of 1G pages; the rest is 2M pages
+ * @extents:    in: array of struct hugepin_extent, or 0
+ * @nr_extents: in: entries @extents has room for; out: entries there are
+ * @uid:        out: owner charged for it, in the caller's user namespace
+ * @created_ns: out: CLOCK_REALTIME when it was made
+ */
+struct hugepin_region_info {
+	__u32 size;
+	__u32 flags;
+	__u64 bytes;
+	__u64 bytes_1g;
+	__u64 extents;
+	__u32 nr_extents;
+	__u32 uid;
+	__u64 created_ns;
+};
+
+#define HUGEPIN_IOC_TYPE	'h'
+#define HUGEPIN_IOC_INFO	_IO(HUGEPIN_IOC_TYPE, 0x80)
+#define HUGEPIN_IOC_CREATE	_IO(HUGEPIN_IOC_TYPE, 0x81)
+#define HUGEPIN_IOC_REGION_INFO	_IO(HUGEPIN_IOC_TYPE, 0x82)
+
+#endif /* _UAPI_HUGEPIN_H */
