@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside the arena: how free and used space is described. Seen by arena*.c only.
+ *
+ *	runs, ordered by address        chunks of a run, ordered by address, without gaps
+ *
+ *	[0x40000000, 0x40600000) --->   low wall <-> free <-> used <-> free <-> high wall
+ *	[0x80000000, 0x80200000) --->   low wall <-> used <-> high wall
+ *
+ *	bins:  free chunks by size      (row, column) -> list, with a bit for each list that is not empty
+ *	table: used chunks by address   the only way from a pointer to its chunk
+ *
+ * Nothing is ever written to or read from the memory that is managed: it may be a device's, or under DMA.
+ * Descriptors come from slabs of the C library's heap and go back there when the arena ends.
+ *
+ * What holds between calls (hpi_arena_check() tests all of it):
+ * - runs do not overlap and do not touch; the chunks of a run cover it exactly;
+ * - no two free chunks are neighbours;
+ * - addresses and sizes of chunks are multiples of HPI_ARENA_GRAIN;
+ * - every free chunk is in the bin of its size, every used chunk in the table.
+ *
+ * A walled run needs no special case at its ends: a wall is never free, so merging stops there.
+ */
+#ifndef HUGEPIN_ARENA_H
+#define HUGEPIN_ARENA_H
+
+#include "internal.h"
+
+#define HPI_ARENA_GRAIN		64ull			/* a cache line: what alignment and sizes are rounded to */
+
+enum chunk_state {
+	CHUNK_FREE,
+	CHUNK_USED,
+	CHUNK_WALL,
+};
+
+/* One cache line. */
+struct chunk {
+	uintptr_t addr;
+	uint64_t bytes;
+	struct chunk *prev, *next;			/* neighbours in the run */
+	union {						/* free: in its bin, a list or a tree */
+		struct {
+			struct chunk *bin_prev, *bin_next;	/* bin_next alone links spare descriptors */
+		};
+		struct {
+			struct chunk *left, *right;
+		};
+	};
+	union {
+		uint64_t requested;			/* used: what the user asked for */
+		uint64_t clean;				/* free: so many bytes at its end are known to be zero */
+	};
+	uint32_t state;
+};
+
+static inline uintptr_t chunk_end(const struct chunk *c) { return c->addr + c->bytes; }
+
+struct run {
+	uintptr_t start, end;
+	struct chunk low, high;				/* walls */
+};
+
+/* ---- arena_bins.c: free chunks by size ---- */
+
+/*
+ * Sizes are counted in grains. Row 0 has a column for every count below BIN_COLUMNS; each further row covers one
+ * power of two in BIN_COLUMNS equal steps. In the first two rows a bin has chunks of one size only: a list. From
+ * row 2 on it is a treap, ordered by size, then address.
+ */
+#define BIN_COLUMNS_LOG2	6
+#define BIN_COLUMNS		(1u << BIN_COLUMNS_LOG2)
+#define BIN_ROWS		(64 - 6 - BIN_COLUMNS_LOG2 + 1)
+#define BIN_FIRST_TREE_ROW	2
+
+struct bins {
+	uint64_t rows;					/* a bit for each row that has a chunk */
+	uint64_t columns[BIN_ROWS];			/* a bit for each bin of the row that has a chunk */
+	struct chunk *head[BIN_ROWS][BIN_COLUMNS];	/* of the list, or root of the tree */
+};
+
+void hpi_bins_insert(struct bins *bins, struct chunk *c);
+void hpi_bins_remove(struct bins *bins, struct chunk *c);
+/*
+ * The smallest chunk that has room for @bytes, and of those from 8 KiB on the lowest. With an @alignment beyond the
+ * grain the search for the smallest is bounded. NULL: there is none at all.
+ */
+struct chunk *hpi_bins_find(const struct bins *bins, uint64_t alignment, uint64_t bytes);
+/* The free chunk that has all of [addr, addr + bytes). Cost grows with the number of free chunks of @bytes or more. */
+struct chunk *hpi_bins_holding(const struct bins *bins, uintptr_t addr, uint64_t bytes);
+uint64_t hpi_bins_largest(const struct bins *bins);
+int hpi_bins_check(const struct bins *bins, uint64_t *count);		/* lists, links and bits agree */
+
+/* ---- arena_table.c: used chunks by address; descriptors ---- */
+
+struct table_slot {
+	uintptr_t addr;					/* 0: empty */
+	struct chunk *chunk;
+};
+
+struct table {
+	struct table_slot *slots;
+	unsigned int log2;				/* of the number of slots */
+	size_t used;
+};
+
+int hpi_table_init(struct table *table);
+void hpi_table_free(struct table *table);
+int hpi_table_reserve(struct table *table);		/* room for one more, or -ENOMEM */
+void hpi_table_insert(struct table *table, struct chunk *c);	/* after hpi_table_reserve() */
+struct chunk *hpi_table_find(const struct table *table, uintptr_t addr);
+void hpi_table_remove(struct table *table, uintptr_t addr);	/* must be there */
+
+struct slab;
+
+struct store {
+	struct slab *slabs;
+	struct chunk *spare;
+	size_t spares;
+};
+
+int hpi_store_reserve(struct store *store, size_t chunks);	/* so many spare descriptors, or -ENOMEM */
+struct chunk *hpi_store_take(struct store *store);		/* after hpi_store_reserve() */
+void hpi_store_give(struct store *store, struct chunk *c);
+void hpi_store_free(struct store *store);
+
+/* Memory for bookkeeping, zeroed; aligned to a cache line. Fails where hpi_sys_fault("calloc") says so. */
+void *hpi_store_calloc(size_t bytes);
+
+/* ---- arena.c ---- */
+
+struct hpi_arena {
+	struct store store;
+	struct table table;
+	uint64_t mapped, active, requested;		/* bytes */
+	struct run **runs;				/* ordered by address */
+	size_t run_count, run_room;
+	struct bins bins;
+};
+
+static inline void chunk_link(struct chunk *a, struct chunk *b)
+{
+	a->next = b;
+	b->prev = a;
+}
+
+/*
+ * Cuts a free chunk, out of its bin, to exactly [addr, addr + bytes); what is left over on either side stays free, in
+ * bins. Takes up to two descriptors, which must have been reserved.
+ */
+void hpi_arena_carve(struct hpi_arena *arena, struct chunk *c, uintptr_t addr, uint64_t bytes);
+/* Puts a free chunk that is linked into its run, but in no bin, together with free neighbours and into a bin. */
+void hpi_arena_settle(struct hpi_arena *arena, struct chunk *c);
+
+/* ---- arena_space.c: runs come and go ---- */
+
+/* Position of the first run that ends above @addr. */
+size_t hpi_arena_run_after(const struct hpi_arena *arena, uintptr_t addr);
+
+#endif /* HUGEPIN_ARENA_H */

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libhugepin: huge-page and pinned memory for training hosts.
+ *
+ * Order of things: options -> context -> pool -> memory. Regions, below the pools, can be used on their own.
+ *
+ *	struct hugepin_context *ctx;
+ *	struct hugepin_pool *pool;
+ *	void *p;
+ *
+ *	hugepin_context_create(NULL, &ctx);
+ *	hugepin_pool_create(ctx, HUGEPIN_POOL_PINNED, &pool);
+ *	p = hugepin_alloc(pool, 64 << 20, 0);
+ *
+ * Conventions, for everything below unless it says otherwise:
+ * - A call returns 0 or a negative errno value; a call that returns a pointer returns NULL and sets errno. After a
+ *   failure hugepin_error() tells this thread the step that failed, with numbers.
+ * - A call that fails leaves everything as it was: counters, mappings, registrations, @out arguments.
+ * - Sizes are bytes. Node numbers are the kernel's ids, never indices.
+ * - Every call is thread-safe; ending an object while another thread uses it is the caller's error.
+ * - Fork: a child keeps the mappings it inherits and may read and write them, but its calls on its parent's objects
+ *   return -EPERM (NULL with EPERM), except *_destroy() and *_close(), which then free the child's bookkeeping only.
+ *   Nothing of the parent is freed or unregistered.
+ * - EINTR never comes out of this library, except where said.
+ * - The library does not print, exit, fork, install signal handlers or change limits or locales.
+ * - Structs that the caller fills or reads begin with @size = sizeof(struct ...); they grow at the end only.
+ */
+#ifndef HUGEPIN_H
+#define HUGEPIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HUGEPIN_VERSION_MAJOR	0
+#define HUGEPIN_VERSION_MINOR	1
+#define HUGEPIN_VERSION_PATCH	0
+
+/** hugepin_version - version of the library at run time, "0.1.0". Static. Since: 0.1 */
+const char *hugepin_version(void);
+
+/**
+ * hugepin_error - what went wrong in this thread's last failed call
+ *
+ * One line without a newline: the step, asked, available, limit, node, class, runtime code, and what to do next.
+ * Ownership: the library's, valid until this thread's next call into it. Empty when nothing has failed yet.
+ * Since: 0.1
+ */
+const char *hugepin_error(void);
+
+/* ---- Log: the library never prints; it tells a callback ---- */
+
+enum hugepin_log_level {
+	HUGEPIN_LOG_ERROR = 0,		/* something asked for was not given */
+	HUGEPIN_LOG_WARNING = 1,	/* given, but not as asked: a fallback, a node missed; said once per pool and cause */
+	HUGEPIN_LOG_INFO = 2,		/* pools and segments come and go */
+	HUGEPIN_LOG_DEBUG = 3,
+};
+
+/**
+ * hugepin_log_set - send log lines to a function
+ * @fn:    called with one line without newline, from any thread, possibly with internal locks held: it must not call
+ *         into the library. NULL: no log.
+ * @arg:   passed to @fn
+ * @level: lines above this level are not made
+ *
+ * Process-wide. Default: no log. Since: 0.1
+ */
+void hugepin_log_set(void (*fn)(enum hugepin_log_level level, const char *line, void *arg), void *arg,
+		     enum hugepin_log_level level);
+
+/* ---- Options: one table describes them all; see Documentation/options.md ---- */
+
+struct hugepin_options;		/* opaque */
+
+/**
+ * hugepin_options_create - an option set with every option at its default
+ * @out: set on success; the caller's, ended by hugepin_options_destroy()
+ *
+ * Threads: one thread at a time on one set. Return: 0 or -ENOMEM. Since: 0.1
+ */
+int hugepin_options_create(struct hugepin_options **out);
+void hugepin_options_destroy(struct hugepin_options *options);
+
+/**
+ * hugepin_options_set - set one option, source "API"
+ * @key:   its name, as in Documentation/options.md, e.g. "pinned_ladder" or "variable_use_1g_huge_page"
+ * @value: its value as text; numbers are read the same under every locale
+ *
+ * Return: 0, or -ENOENT (no such option), -EINVAL (does not parse, out of range), -ENOMEM. hugepin_error() then has
+ * the option, the value, the range and the source. The set is unchanged. Since: 0.1
+ */
+int hugepin_options_set(struct hugepin_options *options, const char *key, const char *value);
+
+/**
+ * hugepin_options_load_file - read "key = value" lines, '#' starts a comment
+ *
+ * All or nothing: one bad line and the set is unchanged; hugepin_error() has "file:line". An unknown key is an error.
+ * Options set by the environment or the API keep their value whatever the order of calls: defaults < file <
+ * environment < API.
+ *
+ * Return: 0, -errno of open and read, -EINVAL, -ENOENT (unknown key), -ENOMEM. Since: 0.1
+ */
+int hugepin_options_load_file(struct hugepin_options *options, const char *path);
+
+/**
+ * hugepin_options_load_environment - read HUGEPIN_<OPTION> for hugepin's own and FLAGS_<option> for Paddle's names
+ *
+ * An unknown FLAGS_ variable is ignored (Paddle has many others), an unknown HUGEPIN_ variable is an error.
+ * HUGEPIN_CONFIG names a file that is read first. All or nothing. In a set-user-ID program the environment is ignored.
+ *
+ * Return: as hugepin_options_load_file(). Since: 0.1
+ */
+int hugepin_options_load_environment(struct hugepin_options *options);
+
+/** struct hugepin_option_info - one option as it stands in a set; strings are the set's, valid until it changes */
+struct hugepin_option_info {
+	size_t size;
+	const char *name;
+	const char *dialect;		/* "hugepin", "paddle", "tensorflow", "ascend" */
+	const char *type;		/* "bool", "int", "uint", "double", "bytes", "choice", "string", "list" */
+	const char *unit;		/* "", "MB", "bytes", ... */
+	const char *default_value;
+	const char *min;		/* "" where there is none */
+	const char *max;
+	const char *choices;		/* "a|b|c", or "" */
+	const char *value;		/* in force */
+	const char *source;		/* "default", "file:line", "environment", "API" */
+	const char *doc;
+	const char *environment;	/* the variable that sets it */
+};
+
+/**
+ * hugepin_options_get - one option by name;  hugepin_options_at - by position, 0 on, until -ENOENT
+ * @info: @info->size is set by the caller
+ *
+ * Return: 0, -ENOENT, -EINVAL (size). Since: 0.1
+ */
+int hugepin_options_get(const struct hugepin_options *options, const char *key, struct hugepin_option_info *info);
+int hugepin_options_at(const struct hugepin_options *options, size_t position, struct hugepin_option_info *info);
+
+/* ---- Context: options in force, topology, runtime, registry ---- */
+
+struct hugepin_context;		/* opaque */
+
+/**
+ * hugepin_context_create - read the machine and check the options against it
+ * @options: copied; NULL for the defaults plus the environment
+ * @out:     set on success; the caller's, ended by hugepin_context_destroy()
+ *
+ * Opens /dev/hugepin or the hugepinfs mount when there is one, and loads the runtime that the option "runtime" names
+ * ("auto": the first that is there). Nothing is allocated or registered.
+ *
+ * Return: 0, -EINVAL (an option does not fit this machine), -ENODEV (a node or runtime asked for by name is not
+ * there), -ENOMEM. Since: 0.1
+ */
+int hugepin_context_create(const struct hugepin_options *options, struct hugepin_context **out);
+
+/** hugepin_context_destroy - Return: 0, or -EBUSY while it has pools or regions. NULL is 0. Since: 0.1 */
+int hugepin_context_destroy(struct hugepin_context *ctx);
+
+/* ---- Page size classes, nodes, reports ---- */
+
+enum hugepin_class {
+	HUGEPIN_PAGES_BASE = 0,		/* the machine's base pages; transparent huge pages count as base */
+	HUGEPIN_PAGES_2M = 1,
+	HUGEPIN_PAGES_1G = 2,
+};
+
+#define HUGEPIN_CLASSES_2M	(1u << HUGEPIN_PAGES_2M)
+#define HUGEPIN_CLASSES_1G	(1u << HUGEPIN_PAGES_1G)
+
+enum hugepin_provider {
+	HUGEPIN_PROVIDER_KMOD = 1,	/* regions of the hugepin module */
+	HUGEPIN_PROVIDER_HUGETLB = 2,	/* the kernel's own huge pages */
+	HUGEPIN_PROVIDER_BASE = 4,	/* anonymous memory */
+};
+
+/**
+ * struct hugepin_extent_info - pages of one class on one node
+ * @node is -1 where the kernel does not tell.
+ */
+struct hugepin_extent_info {
+	int node;
+	enum hugepin_class page_class;
+	uint64_t bytes;
+};
+
+/* ---- The reserve: what the module holds on this host ---- */
+
+/** struct hugepin_reserve_info - one node's pages of one class; clean + dirty + in_use + quarantined + poisoned = total */
+struct hugepin_reserve_info {
+	size_t size;
+	int node;
+	enum hugepin_class page_class;
+	uint64_t asked_pages;		/* what was last asked for */
+	uint64_t total_pages;
+	uint64_t clean_pages;		/* free, zeroed */
+	uint64_t dirty_pages;		/* free, to be zeroed */
+	uint64_t in_use_pages;
+	uint64_t quarantined_pages;	/* region gone, a reference still held */
+	uint64_t poisoned_pages;
+};
+
+/**
+ * hugepin_reserve_at - by position, 0 on, until -ENOENT; ordered by node, then 1G before 2M
+ * Each entry is one snapshot. Return: 0, -ENOENT, -ENODEV (no module here), -EACCES, -EINVAL (size). Since: 0.1
+ */
+int hugepin_reserve_at(struct hugepin_context *ctx, size_t position, struct hugepin_reserve_info *info);
+
+/**
+ * hugepin_reserve_set - make the reserve of one node and class hold @pages
+ * @got: set to what it holds afterwards, also on failure; NULL if the caller does not care
+ *
+ * Needs the right to write the module's knobs (root). Can take long; a signal ends it with -EINTR. A shortfall keeps what
+ * was got: it is for the caller to give it back.
+ *
+ * Return: 0, -ENOMEM (short: hugepin_error() has asked and got), -EBUSY (pages in use cannot be given back), -ERANGE
+ * (more than the node could ever hold), -EINTR, -EACCES, -EROFS, -ENODEV (no module, node or class). Since: 0.1
+ */
+int hugepin_reserve_set(struct hugepin_context *ctx, int node, enum hugepin_class page_class, uint64_t pages,
+			uint64_t *got);
+
+/** hugepin_class_absent - NULL if the module has the class, else why not; static text. Since: 0.1 */
+const char *hugepin_class_absent(struct hugepin_context *ctx, enum hugepin_class page_class);
+
+/* ---- Regions: the module's memory as files (needs the module) ---- */
+
+struct hugepin_region;		/* opaque */
+
+#define HUGEPIN_REGION_FALLBACK	(1u << 0)	/* 2M pages where 1G pages are short; else a shortfall is an error */
+
+enum hugepin_policy {
+	HUGEPIN_NODES_BIND = 0,
+	HUGEPIN_NODES_INTERLEAVE = 1,
+	HUGEPIN_NODES_PREFERRED = 2,
+};
+
+/**
+ * struct hugepin_region_request - what region to make
+ * @size:    sizeof(struct hugepin_region_request)
+ * @flags:   OR of HUGEPIN_REGION_*
+ * @bytes:   > 0; rounded up to the smallest class allowed
+ * @classes: OR of HUGEPIN_CLASSES_*; 0 for both (1G is left out silently only where the kernel has no such class)
+ * @policy:  how @nodes is used
+ * @nodes:   list such as "0", "0-3,8"; NULL for every node that this thread may use and that has memory
+ * @name:    NULL: the region dies with its last user. Else a name in the hugepinfs mount (option "mount"), or a path
+ *           with a slash in any mount of hugepinfs
+ * @mode:    permission bits of a named region, 0 for 0600; the umask applies
+ */
+struct hugepin_region_request {
+	size_t size;
+	unsigned int flags;
+	unsigned int classes;
+	uint64_t bytes;
+	enum hugepin_policy policy;
+	unsigned int mode;
+	const char *nodes;
+	const char *name;
+};
+
+/**
+ * hugepin_region_create - take pages from the reserve, all or nothing, zeroed
+ * @out: set on success; the caller's, ended by hugepin_region_close()
+ *
+ * Takes microseconds where the reserve is clean, else the time to zero what is missing.
+ * Fork: the descriptor is inherited, see the conventions above.
+ *
+ * Return: 0, or
+ *   -EINVAL      zero bytes, unknown flag, class, policy or node syntax, bad name
+ *   -ENODEV      no module here, or a node that does not exist
+ *   -EOPNOTSUPP  1G pages asked for alone where the class is absent
+ *   -ENOMEM      the reserve is short; hugepin_error() has asked and available per node and class
+ *   -EDQUOT      over a limit; hugepin_error() has asked, limit and held
+ *   -EEXIST, -EACCES, -ENAMETOOLONG  as open(2)
+ *   -EINTR       a fatal signal
+ * Since: 0.1
+ */
+int hugepin_region_create(struct hugepin_context *ctx, const struct hugepin_region_request *request,
+			  struct hugepin_region **out);
+
+/**
+ * hugepin_region_open - open a named region
+ * @name: as in struct hugepin_region_request
+ *
+ * Return: 0, -ENOENT, -EACCES, -ENODEV (not a region), -ENOMEM. Since: 0.1
+ */
+int hugepin_region_open(struct hugepin_context *ctx, const char *name, struct hugepin_region **out);
+
+/** hugepin_region_close - drop the handle and its mappings made by hugepin_region_map(); NULL is allowed. Since: 0.1 */
+void hugepin_region_close(struct hugepin_region *region);
+
+/** hugepin_region_unlink - remove a name; users of the region keep it. Return: 0 or -errno of unlink(2). Since: 0.1 */
+int hugepin_region_unlink(struct hugepin_context *ctx, const char *name);
+
+#define HUGEPIN_MAP_READONLY	(1u << 0)
+#define HUGEPIN_MAP_POPULATE	(1u << 1)	/* every entry is made before the call returns */
+
+/**
+ * hugepin_region_map - map a part of a region, shared
+ * @offset: multiple of 2 MiB
+ * @bytes:  multiple of 2 MiB, 0 for all from @offset on
+ * @flags:  OR of HUGEPIN_MAP_*
+ * @out:    address; the region's, ended by hugepin_region_unmap() or hugepin_region_close()
+ *
+ * 1G entries are used where the address and the offset allow; the address is chosen so that they do.
+ * Return: 0, -EINVAL, -EACCES (for writing, where the region's mode lets this process only read), -ENOMEM. Since: 0.1
+ */
+int hugepin_region_map(struct hugepin_region *region, uint64_t offset, uint64_t bytes, unsigned int flags, void **out);
+int hugepin_region_unmap(struct hugepin_region *region, void *addr);
+
+int hugepin_region_fd(const struct hugepin_region *region);	/* borrowed; mmap(2) and pass it as you like */
+uint64_t hugepin_region_bytes(const struct hugepin_region *region);
+
+/**
+ * hugepin_region_extents - what was really given
+ * @extents: array to fill, or NULL
+ * @count:   its length
+ * Return: number of extents there are, or -errno. Since: 0.1
+ */
+int hugepin_region_extents(const struct hugepin_region *region, struct hugepin_extent_info *extents, size_t count);
+
+/* ---- Pools ---- */
+
+struct hugepin_pool;		/* opaque */
+
+enum hugepin_pool_kind {
+	HUGEPIN_POOL_HOST = 0,		/* plain memory on huge pages */
+	HUGEPIN_POOL_PINNED = 1,	/* registered with the runtime */
+	HUGEPIN_POOL_VARIABLE = 2,	/* variables and constants; named ones survive the process */
+};
+
+/**
+ * hugepin_pool_create - a pool of a kind, as the context's options say
+ *
+ * Memory is taken when it is first needed. Options read: <kind>_ladder, <kind>_cap, node_policy, the dialects' own.
+ * @out: set on success; the caller's, ended by hugepin_pool_destroy()
+ *
+ * Return: 0, -EINVAL, -ENOMEM, -ENODEV (nothing on the ladder exists here). Since: 0.1
+ */
+int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, struct hugepin_pool **out);
+
+/**
+ * hugepin_pool_destroy - give everything back
+ *
+ * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes), or -EIO when a runtime refused to
+ * unregister: then that memory stays mapped and booked. NULL is 0. Since: 0.1
+ */
+int hugepin_pool_destroy(struct hugepin_pool *pool);
+
+#define HUGEPIN_ALLOC_ZERO	(1u << 0)	/* all bytes zero; free of cost on memory that is known to be zero */
+
+/**
+ * hugepin_alloc - take a block
+ * @bytes: 0 gives a unique pointer that must not be dereferenced and takes no memory
+ * @flags: OR of HUGEPIN_ALLOC_*
+ *
+ * Aligned to 64 bytes. Resident: touching it never raises SIGBUS. Bytes are unspecified without HUGEPIN_ALLOC_ZERO.
+ * Ownership: the pool's, until hugepin_free().
+ *
+ * Return: the block, or NULL with errno ENOMEM (ladder exhausted, or over the pool's cap), EDQUOT, EINVAL (unknown
+ * flag), EIO (the runtime refused to register), EPERM (child of a fork). Since: 0.1
+ */
+void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags);
+
+/** hugepin_alloc_aligned - the same; @alignment is a power of two up to 1 GiB, else EINVAL; ENOMEM beyond. Since: 0.1 */
+void *hugepin_alloc_aligned(struct hugepin_pool *pool, size_t alignment, size_t bytes, unsigned int flags);
+
+/**
+ * hugepin_realloc - change a block's size, in place where possible
+ *
+ * NULL as @ptr allocates; 0 as @bytes frees and gives a zero-size block. Shrinking always succeeds. On failure NULL, and
+ * the old block is intact. Alignment beyond 64 bytes is kept only in place. Since: 0.1
+ */
+void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes);
+
+/**
+ * hugepin_free - give a block back; NULL is allowed
+ *
+ * The memory may be used again at once: nothing (no device either) may still use it. Safe in any thread.
+ * Return: 0, or -EINVAL: not a block of this pool, or freed already. Since: 0.1
+ */
+int hugepin_free(struct hugepin_pool *pool, void *ptr);
+
+/**
+ * hugepin_pool_trim - give wholly free segments back to where they came from
+ * @keep_bytes: stop once no more than this is mapped
+ * Return: bytes given back, or -errno. Since: 0.1
+ */
+int64_t hugepin_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes);
+
+/**
+ * struct hugepin_pool_stats - one snapshot: active + cached + deferred + free = mapped
+ * @active_bytes:    in blocks the user holds, as rounded
+ * @cached_bytes:    freed, kept for quick reuse
+ * @deferred_bytes:  freed, waiting for a fence or a batch
+ * @free_bytes:      in the arena
+ * @mapped_bytes:    in segments
+ * @registered_bytes: of these, registered with the runtime
+ * @requested_bytes: what the users of the active blocks asked for
+ * @wasted_bytes:    active - requested
+ * @peak_*:          highest value so far
+ */
+struct hugepin_pool_stats {
+	size_t size;
+	uint64_t active_bytes;
+	uint64_t cached_bytes;
+	uint64_t deferred_bytes;
+	uint64_t free_bytes;
+	uint64_t mapped_bytes;
+	uint64_t registered_bytes;
+	uint64_t requested_bytes;
+	uint64_t wasted_bytes;
+	uint64_t peak_active_bytes;
+	uint64_t peak_requested_bytes;
+	uint64_t peak_mapped_bytes;
+	uint64_t cap_bytes;		/* 0: none */
+	uint64_t active_blocks;
+	uint64_t allocs;
+	uint64_t frees;
+	uint64_t failed_allocs;
+	uint64_t segments;
+	uint64_t fallbacks;		/* segments that came from a lower rung of the ladder than the first */
+};
+
+/** hugepin_pool_stats_get - @stats->size is set by the caller. Return: 0 or -EINVAL. Since: 0.1 */
+int hugepin_pool_stats_get(const struct hugepin_pool *pool, struct hugepin_pool_stats *stats);
+
+/**
+ * struct hugepin_segment_info - one segment, as it really is
+ * @fd and @offset let another process or stack map the same bytes; @fd is -1 for anonymous memory, borrowed.
+ */
+struct hugepin_segment_info {
+	size_t size;
+	void *addr;
+	uint64_t bytes;
+	enum hugepin_provider provider;
+	uint64_t page_bytes;		/* of the smallest page in it */
+	uint64_t bytes_1g;
+	uint64_t bytes_2m;
+	int node;			/* -1: several, or not told */
+	int fd;
+	uint64_t offset;
+	const char *registered;		/* runtime's name, or "" */
+};
+
+/** hugepin_pool_segment - by position, 0 on, until -ENOENT; hugepin_block_segment - the one that holds a block.
+ *  Since: 0.1 */
+int hugepin_pool_segment(const struct hugepin_pool *pool, size_t position, struct hugepin_segment_info *info);
+int hugepin_block_segment(const struct hugepin_pool *pool, const void *ptr, struct hugepin_segment_info *info);
+
+/* ---- Variables: blocks with a name, kept by the module for the restart ---- */
+
+struct hugepin_variable;	/* opaque */
+
+/**
+ * hugepin_variable_open - find the variable a former process left, contents and all, or make it, zeroed
+ * @pool:  of kind HUGEPIN_POOL_VARIABLE
+ * @name:  as in struct hugepin_region_request
+ * @bytes: > 0; an existing variable must have this size, rounded up to 2 MiB
+ * @found: set to 1 if it was there, 0 if it was made; NULL if the caller does not care
+ *
+ * The page size is what variable_use_1g_huge_page says. Needs the module.
+ * Return: 0, -EEXIST (there, but of another size), -ENODEV, and what hugepin_region_create() returns. Since: 0.1
+ */
+int hugepin_variable_open(struct hugepin_pool *pool, const char *name, uint64_t bytes, int *found,
+			  struct hugepin_variable **out);
+void *hugepin_variable_address(const struct hugepin_variable *variable);
+uint64_t hugepin_variable_bytes(const struct hugepin_variable *variable);
+const struct hugepin_region *hugepin_variable_region(const struct hugepin_variable *variable);
+
+/** hugepin_variable_close - unmap; the name and the contents stay until hugepin_region_unlink(). Since: 0.1 */
+void hugepin_variable_close(struct hugepin_variable *variable);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HUGEPIN_H */

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside libhugepin. Prototypes are grouped under the file that defines them; a file uses only groups above its own:
+ * error, sys, size, nodes <- cgroup, topology, options <- region, provider, ladder, runtime, register <- arena <- pool
+ * <- variable.
+ * Names across files are hpi_<file>_<verb>; everything here is hidden in the shared library.
+ */
+#ifndef HUGEPIN_INTERNAL_H
+#define HUGEPIN_INTERNAL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "hugepin.h"
+
+#define HPI_MIB(n)	((uint64_t)(n) << 20)
+#define HPI_GIB(n)	((uint64_t)(n) << 30)
+#define HPI_2M		HPI_MIB(2)
+#define HPI_1G		HPI_GIB(1)
+
+static inline uint64_t hpi_round_up(uint64_t n, uint64_t to) { return (n + to - 1) & ~(to - 1); }	/* no wrap check */
+static inline const char *hpi_class_name(enum hugepin_class c)
+{
+	return c == HUGEPIN_PAGES_1G ? "1G" : c == HUGEPIN_PAGES_2M ? "2M" : "base";
+}
+static inline bool hpi_is_pow2(uint64_t n) { return n && !(n & (n - 1)); }
+
+/* ---- error.c: the thread's error text and the log ---- */
+
+/* Formats the text of hugepin_error(), keeps errno, returns @err (negative): return hpi_error(-EINVAL, "..."); */
+int hpi_error(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Appends to the text set last: the caller adds what it was doing. "; " goes between unless @fmt begins with a blank,
+ * comma, semicolon or colon. Returns @err. */
+int hpi_error_add(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void hpi_error_clear(void);		/* for a step that failed and was made good: no call of the user's failed */
+void hpi_log(enum hugepin_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- sys.c: system calls; errno becomes -errno here and nowhere else ---- */
+
+/*
+ * Tests set this to make a call fail: it gets the call's name ("mmap", "open", ...) and returns 0 or the errno to
+ * fail with. NULL outside tests.
+ */
+extern int (*hpi_sys_fault)(const char *call);
+
+int hpi_sys_open(const char *path, int flags, unsigned int mode);		/* O_CLOEXEC is added */
+void hpi_sys_close(int fd);							/* keeps errno */
+int hpi_sys_mmap(void *addr, uint64_t bytes, int prot, int flags, int fd, uint64_t offset, void **out);
+int hpi_sys_munmap(void *addr, uint64_t bytes);
+int hpi_sys_ioctl(int fd, unsigned long request, void *arg);
+int hpi_sys_madvise(void *addr, uint64_t bytes, int advice);
+int hpi_sys_mlock(const void *addr, uint64_t bytes);
+int hpi_sys_munlock(const void *addr, uint64_t bytes);
+int hpi_sys_memfd(const char *name, unsigned int flags);
+int hpi_sys_ftruncate(int fd, uint64_t bytes);
+int hpi_sys_unlink(const char *path);
+int hpi_sys_open_at(int dir_fd, const char *name, int flags);	/* O_CLOEXEC is added, a symbolic link is refused */
+int hpi_sys_unlink_at(int dir_fd, const char *name);
+int hpi_sys_file_system(int fd, uint64_t *magic);		/* statfs.f_type */
+int hpi_sys_local_node(void);							/* of the calling thread's CPU */
+bool hpi_sys_secure(void);		/* a set-user-ID program or the like: its environment is a stranger's */
+int64_t hpi_sys_read(int fd, void *buffer, size_t size);			/* bytes read; fewer only at the end */
+/* A whole small file as a string without its trailing newline, at most @size - 1 bytes; -EFBIG beyond, -EILSEQ: NUL. */
+int hpi_sys_read_file(const char *path, char *buffer, size_t size);
+int hpi_sys_write_file(const char *path, const char *text);			/* in one write; EINTR is reported */
+/*
+ * Calls @fn for each line, without its newline (a NUL byte in it makes it end before @length), until it returns
+ * non-zero: > 0 ends with success, < 0 is passed on. -EFBIG: a line of more than @max_line bytes.
+ */
+#define HPI_SYS_LINE_MAX	((size_t)1 << 20)
+int hpi_sys_read_lines(const char *path, size_t max_line, int (*fn)(char *line, size_t length, void *arg), void *arg);
+/* What follows @key and blanks in the first line that begins with @key; -ENODATA: no such line. */
+int hpi_sys_read_field(const char *path, const char *key, char *buffer, size_t size);
+
+/* ---- size.c: numbers from text, whole or not at all, under any locale ---- */
+
+/* All: -EINVAL does not parse (NULL and "" included), -ERANGE does not fit the type; @out is then untouched. */
+int hpi_size_parse_uint(const char *text, uint64_t *out);		/* digits only */
+int hpi_size_parse_int(const char *text, int64_t *out);
+int hpi_size_parse_double(const char *text, double *out);		/* finite, decimal; -0.0 becomes 0 */
+int hpi_size_parse_bool(const char *text, bool *out);			/* 0 1 true false yes no on off */
+int hpi_size_parse_bytes(const char *text, uint64_t *out);		/* 4096, 512K, 2M, 1G, 1T with i and B optional */
+/* "5.3 GiB", "2 MiB" if it is that to the byte; plain bytes below 10 KiB. Length as of snprintf(). */
+int hpi_size_format(uint64_t bytes, char *buffer, size_t size);
+
+/* ---- nodes.c: sets of node ids, 0 to HPI_NODES_MAX - 1 ---- */
+
+#define HPI_NODES_MAX	1024
+struct hpi_nodes {
+	uint64_t bits[HPI_NODES_MAX / 64];
+};
+int hpi_nodes_parse(const char *text, struct hpi_nodes *out);		/* "0-3,8"; empty is -EINVAL */
+int hpi_nodes_format(const struct hpi_nodes *nodes, char *buffer, size_t size);	/* "0-3,8"; length as of snprintf() */
+static inline bool hpi_nodes_has(const struct hpi_nodes *n, unsigned int id)
+{
+	return id < HPI_NODES_MAX && (n->bits[id / 64] >> (id % 64) & 1);
+}
+static inline void hpi_nodes_set(struct hpi_nodes *n, unsigned int id) { n->bits[id / 64] |= 1ull << (id % 64); }
+unsigned int hpi_nodes_count(const struct hpi_nodes *nodes);
+/* The syntax of a node policy: "local" (*@local; @nodes is empty), "bind:LIST", "interleave:LIST", "preferred:LIST". */
+int hpi_policy_split(const char *text, enum hugepin_policy *policy, struct hpi_nodes *nodes, bool *local);
+
+/* ---- cgroup.c: the container's limits ---- */
+
+/* The least limit of this process's memory cgroup and its ancestors, v1 or v2; UINT64_MAX: none. */
+int hpi_cgroup_memory_limit(const char *root, uint64_t *out);
+/* The same of the hugetlb controller, for pages of 2 MiB or 1 GiB. */
+int hpi_cgroup_hugetlb_limit(const char *root, uint64_t page_bytes, uint64_t *out);
+
+/* ---- topology.c: the machine's nodes, from sysfs under a root prefix ---- */
+
+struct hpi_node {
+	unsigned int id;
+	bool has_memory, has_cpus, allowed;	/* allowed: by the cpuset of this process */
+	uint64_t memory_bytes;
+};
+struct hpi_topology {
+	size_t count;				/* nodes online, ascending ids */
+	struct hpi_node *nodes;
+	uint64_t memory_bytes;			/* machine's total */
+	uint64_t limit_bytes;			/* the container's limit or the machine's total, whichever is less */
+	uint8_t *distances;			/* count * count, by position in @nodes */
+};
+int hpi_topology_read(const char *root, struct hpi_topology *out);	/* root "" for the real machine */
+void hpi_topology_free(struct hpi_topology *topology);
+const struct hpi_node *hpi_topology_node(const struct hpi_topology *topology, unsigned int id);
+int hpi_topology_distance(const struct hpi_topology *topology, unsigned int from, unsigned int to);	/* -ENODEV */
+int hpi_topology_local_node(void);					/* of the calling thread's CPU; -1 unknown */
+void hpi_topology_usable(const struct hpi_topology *topology, struct hpi_nodes *out);	/* allowed and with memory */
+/* The usable ones that have CPUs: nodes of memory alone (CXL, an accelerator's) are taken only where named. */
+void hpi_topology_default_nodes(const struct hpi_topology *topology, struct hpi_nodes *out);
+
+/* ---- options.c, options_table.c: the one table of options ---- */
+
+enum hpi_option_id {
+	HPI_OPT_RUNTIME,			/* auto none cuda */
+	HPI_OPT_MOUNT,				/* directory of hugepinfs, /run/hugepin */
+	HPI_OPT_NODE_POLICY,			/* local | bind:LIST | interleave:LIST | preferred:LIST */
+	HPI_OPT_HOST_LADDER,			/* see ladder below */
+	HPI_OPT_PINNED_LADDER,
+	HPI_OPT_VARIABLE_LADDER,
+	HPI_OPT_HOST_CAP,			/* bytes, 0 none */
+	HPI_OPT_PINNED_CAP,
+	HPI_OPT_VARIABLE_CAP,
+	HPI_OPT_REGISTER_CHUNK,			/* bytes a registration call */
+	HPI_OPT_REGISTER_THREADS,
+	HPI_OPT_PADDLE_FRACTION_PINNED,		/* FLAGS_fraction_of_cuda_pinned_memory_to_use */
+	HPI_OPT_ASCEND_VARIABLE_1G,		/* variable_use_1g_huge_page */
+	HPI_OPT_COUNT,
+};
+/* Typed readers; calling the wrong one for the option's type is a bug (assert). */
+const char *hpi_options_string(const struct hugepin_options *options, enum hpi_option_id id);	/* any type: its text */
+uint64_t hpi_options_uint(const struct hugepin_options *options, enum hpi_option_id id);	/* uint, bytes, choice index */
+int64_t hpi_options_int(const struct hugepin_options *options, enum hpi_option_id id);
+double hpi_options_double(const struct hugepin_options *options, enum hpi_option_id id);
+bool hpi_options_bool(const struct hugepin_options *options, enum hpi_option_id id);
+bool hpi_options_is_set(const struct hugepin_options *options, enum hpi_option_id id);	/* by anything but the default */
+const char *hpi_options_source(const struct hugepin_options *options, enum hpi_option_id id);
+/* A dialect's own defaults hold only if one of its options is set; else hugepin's own behaviour does. */
+bool hpi_options_dialect_active(const struct hugepin_options *options, const char *dialect);
+/* Of two options for the same thing: @id is set, and by a higher source than @other if that is set too. */
+bool hpi_options_outranks(const struct hugepin_options *options, enum hpi_option_id id, enum hpi_option_id other);
+int hpi_options_copy(const struct hugepin_options *options, struct hugepin_options **out);
+/* @fraction of @bytes to the nearest byte, without losing any to a double; 0 <= fraction <= 1, 1.0 gives @bytes */
+uint64_t hpi_options_share(double fraction, uint64_t bytes);
+
+/* ---- context.c ---- */
+
+struct hpi_runtime;
+struct hpi_registry;
+
+struct hugepin_context {
+	struct hugepin_options *options;
+	struct hpi_topology topology;
+	int device_fd;				/* /dev/hugepin, or -1 */
+	int mount_fd;				/* directory of hugepinfs, or -1 */
+	unsigned int absent[3];			/* HUGEPIN_ABSENT_* by enum hugepin_class, where the module answered */
+	const struct hpi_runtime *runtime;	/* never NULL: "none" at least */
+	struct hpi_registry *registry;
+	int module_err;				/* why both are -1: -ENODEV, or -errno of opening the device */
+	pid_t pid;				/* of the creator; a child of a fork is refused */
+	uint32_t *fork_mark;			/* a page the kernel wipes in a child: saves a getpid() a call; or NULL */
+	unsigned int objects;			/* pools and regions alive; atomic */
+};
+/* -EPERM with the error text set in a child of a fork, else 0. */
+int hpi_context_check(const struct hugepin_context *ctx);
+bool hpi_context_is_child(const struct hugepin_context *ctx);
+/* The device or the mount, for calls that either takes; borrowed. -ENODEV or -EACCES with the text set. */
+int hpi_context_module_fd(const struct hugepin_context *ctx);
+
+/* ---- policy.c: node policy as pools and regions use it, parsed once from text ---- */
+
+struct hpi_policy {
+	enum hugepin_policy policy;
+	struct hpi_nodes nodes;
+};
+/* "local", "bind:0-1", "interleave:0,8", "preferred:1"; nodes checked against @topology (-ENODEV). local is preferred
+ * with the calling thread's node, decided at each use: @nodes is empty then. */
+int hpi_policy_parse(const char *text, const struct hpi_topology *topology, struct hpi_policy *out);
+/* -ENODEV with the text set: a node of the set does not exist, has no memory or is not allowed to this process. */
+int hpi_policy_check_nodes(const struct hpi_nodes *nodes, const struct hpi_topology *topology);
+/* The nodes meant now: for local the usable node nearest to the calling thread. */
+void hpi_policy_nodes(const struct hpi_policy *policy, const struct hpi_topology *topology, struct hpi_nodes *out);
+/* Binds memory not touched yet. Local leaves the thread's own policy in force, which numactl may have set. */
+int hpi_policy_apply(const struct hpi_policy *policy, const struct hpi_topology *topology, void *addr, uint64_t bytes);
+
+/* ---- region_take.c, region.c ---- */
+
+struct hpi_extents {
+	size_t count;
+	struct hugepin_extent_info *list;	/* malloc()ed; by node, 1G before 2M */
+};
+struct hpi_take {
+	int dir_fd;				/* /dev/hugepin or a directory of hugepinfs */
+	const char *name;			/* in that directory, or NULL */
+	unsigned int mode;
+	uint64_t bytes;
+	unsigned int classes;			/* OR of 1u << enum hugepin_class, not 0 */
+	bool fallback;
+	enum hugepin_policy policy;
+	const struct hpi_nodes *nodes;
+};
+/*
+ * Takes pages from the reserve as a region: its descriptor and length (@bytes rounded up), and what was got; or -errno
+ * with the error text, in numbers. @extents->list is the caller's to free.
+ */
+int hpi_region_take(struct hugepin_context *ctx, const struct hpi_take *take, uint64_t *bytes,
+		    struct hpi_extents *extents);
+struct hugepin_extent;				/* of the module's header */
+void hpi_region_convert(const struct hugepin_extent *from, size_t count, struct hugepin_extent_info *to);
+
+/* ---- hugetlb_pool.c: the kernel's own huge pages in numbers, and where libhugetlbfs finds mounts of them ---- */
+
+struct hpi_hugetlb_pool {
+	uint64_t total_pages, free_pages, reserved_pages, overcommit_pages, surplus_pages;
+	uint64_t limit_bytes;			/* the least of this process's cgroups; UINT64_MAX: none */
+};
+int hpi_hugetlb_pool_read(const char *root, uint64_t page_bytes, struct hpi_hugetlb_pool *out);	/* -ENODEV: no such size */
+const char *hpi_hugetlb_mount(uint64_t page_bytes);	/* a writable mount of that page size, or NULL; static */
+
+/* ---- mapping.c: what all providers do with address space ---- */
+
+struct hpi_request {
+	uint64_t bytes;				/* multiple of the rung's smallest class */
+	unsigned int classes;			/* OR of 1u << enum hugepin_class; one, or 1G and 2M */
+	const struct hpi_policy *policy;
+	void *addr;				/* where to map (replacing a PROT_NONE reservation there), or NULL */
+};
+struct hpi_mapping {
+	void *addr;
+	uint64_t bytes;
+	enum hugepin_provider provider;
+	uint64_t bytes_1g, bytes_2m;		/* of it; the rest is base pages */
+	int node;				/* -1: several or not told */
+	int fd;					/* owned by the mapping, -1 for anonymous */
+	uint64_t offset;
+	bool zeroed;
+};
+/* mmap of zero-filled or file memory, over a reservation if @addr is given, which comes back on failure. */
+int hpi_mapping_place(void *addr, uint64_t bytes, int flags, int fd, void **out);
+/* Makes fresh memory resident, or -ENOMEM, -EFAULT (pages ran out where a touch would be SIGBUS). */
+int hpi_mapping_populate(void *addr, uint64_t bytes);
+/* Makes the entries of a region's mapping, whose pages exist; contents are kept. */
+int hpi_mapping_populate_region(void *addr, uint64_t bytes, bool writable);
+/* Node of all the pages (of @page_bytes each), -1 if they differ or the kernel does not tell. */
+int hpi_mapping_node(const void *addr, uint64_t bytes, uint64_t page_bytes);
+/* Takes back what hpi_mapping_place() did, in an error path: the error text stays as it is. */
+void hpi_mapping_undo(void *addr, uint64_t bytes, bool reserve);
+/* The unmap of every provider: a reservation is put in place without a gap that another thread could map into. */
+int hpi_mapping_unmap(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
+
+/* ---- provider_kmod.c, provider_hugetlb.c, provider_base.c: sources of mapped memory ---- */
+
+struct hpi_provider {
+	const char *name;
+	enum hugepin_provider id;
+	unsigned int classes;			/* it can give at all */
+	/* All or nothing; every page resident on success, else an error with numbers and nothing mapped (a reservation at
+	 * @addr is put back as PROT_NONE). */
+	int (*map)(struct hugepin_context *ctx, const struct hpi_request *request, struct hpi_mapping *out);
+	/* @reserve: leave a PROT_NONE reservation behind instead of a hole. */
+	int (*unmap)(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
+};
+extern const struct hpi_provider hpi_provider_kmod, hpi_provider_hugetlb, hpi_provider_base;
+
+/* ---- ladder.c: what a pool tries, in order ---- */
+
+#define HPI_LADDER_MAX	8
+struct hpi_rung {
+	const struct hpi_provider *provider;
+	unsigned int classes;
+};
+struct hpi_ladder {
+	size_t count;
+	struct hpi_rung rungs[HPI_LADDER_MAX];
+};
+/* "kmod:1G+2M,kmod:2M,hugetlb:2M,base"; "kmod:1G" is 1G pages only, "kmod:1G+2M" 1G pages with the rest in 2M pages. */
+int hpi_ladder_parse(const char *text, struct hpi_ladder *out);
+uint64_t hpi_ladder_granule(const struct hpi_rung *rung);		/* smallest class's page size */
+/*
+ * Tries rung by rung from @first on; rounds bytes up for each. @rung is set to what it ended on. The error text of a
+ * failure has every rung's reason. -ENOMEM, -EDQUOT, -ENODEV, -EOPNOTSUPP go on to the next rung, anything else ends.
+ */
+int hpi_ladder_map(struct hugepin_context *ctx, const struct hpi_ladder *ladder, size_t first,
+		   const struct hpi_request *request, struct hpi_mapping *out, size_t *rung);
+
+/* ---- runtime.c, runtime_none.c, runtime_cuda.c: an accelerator's host-memory interface ---- */
+
+struct hpi_runtime_scope {
+	void *context;
+	int device;				/* whose primary context the scope holds, -1 none */
+};
+struct hpi_runtime_thread {
+	bool pushed;
+	int capture_mode;
+};
+struct hpi_runtime {
+	const char *name;
+	uint64_t max_register_bytes;		/* one call's ceiling, 0 unknown */
+	/* Signs of the accelerator, without touching its driver: for "auto". */
+	bool (*present)(void);
+	int (*load)(void);			/* idempotent, thread-safe: 0, -ENODEV (not on this machine), -EIO */
+	/*
+	 * Calls of one range are made inside a scope: begun and ended by the thread that asks, entered and left by each
+	 * thread that calls. begin: 0, -EIO (no context of the program to work in), -ESHUTDOWN (shutting down at exit).
+	 */
+	int (*begin)(struct hpi_runtime_scope *scope, int *code);
+	int (*enter)(struct hpi_runtime_scope *scope, struct hpi_runtime_thread *thread, int *code);
+	void (*leave)(struct hpi_runtime_thread *thread);
+	void (*end)(struct hpi_runtime_scope *scope);
+	/* 0; -EEXIST (registered already), -ENOMEM, -EINVAL, -EIO. *@code is the runtime's own number. */
+	int (*host_register)(void *addr, uint64_t bytes, int *code);
+	/* 0 also when the runtime is shutting down at exit; -ENOENT, -EIO. */
+	int (*host_unregister)(void *addr, uint64_t bytes, int *code);
+};
+extern const struct hpi_runtime hpi_runtime_none, hpi_runtime_cuda;
+/* @name as in the option "runtime"; "auto" never fails. */
+int hpi_runtime_find(const char *name, const struct hpi_runtime **out);
+
+/* ---- register.c: chunked, parallel, all-or-nothing registration; the registry of what is registered ---- */
+
+int hpi_registry_create(struct hpi_registry **out);
+void hpi_registry_destroy(struct hpi_registry *registry);		/* forgets what is left: a child of a fork has some */
+/*
+ * Registers [addr, addr + bytes), whole base pages, in chunks with threads as the context's options say; on a failure
+ * everything is rolled back. -EEXIST: overlaps what is registered, answered without the runtime. -ENOTRECOVERABLE: the
+ * roll-back failed too, the range is still booked: it must stay mapped until hpi_unregister_range() gives 0.
+ */
+int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
+/* Exactly a range registered before. -EIO: the runtime refused; what remains registered stays booked. */
+int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
+bool hpi_registry_has(struct hpi_registry *registry, const void *addr, uint64_t bytes);
+
+/* ---- arena.c: best fit with coalescing over out-of-band bookkeeping; not thread-safe, the pool locks ---- */
+
+struct hpi_arena;
+struct hpi_arena_stats {
+	uint64_t mapped_bytes, free_bytes, active_bytes, requested_bytes, active_blocks, largest_free_bytes;
+};
+int hpi_arena_create(struct hpi_arena **out);
+void hpi_arena_destroy(struct hpi_arena *arena);
+/* Adds free space; coalesces with neighbours that touch it. @zeroed: all its bytes are zero. */
+int hpi_arena_add(struct hpi_arena *arena, void *addr, uint64_t bytes, bool zeroed);
+/* Takes away space that is wholly free; -EBUSY if any of it is in use, -ENOENT if it is not the arena's. */
+int hpi_arena_remove(struct hpi_arena *arena, void *addr, uint64_t bytes);
+bool hpi_arena_is_free(const struct hpi_arena *arena, const void *addr, uint64_t bytes);
+/* Free bytes that end exactly at @end (the growth end of a pool's window). */
+uint64_t hpi_arena_free_before(const struct hpi_arena *arena, const void *end);
+/* NULL when nothing fits (errno ENOSPC) or without memory for bookkeeping (ENOMEM); nothing is changed then. @zeroed is set
+ * if the block's bytes are known to be zero. */
+void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed);
+int hpi_arena_free(struct hpi_arena *arena, void *ptr);			/* -EINVAL: not a block in use */
+/* In place: shrinks always, grows if the free chunk behind it suffices; -ENOSPC. */
+int hpi_arena_resize(struct hpi_arena *arena, void *ptr, uint64_t bytes);
+uint64_t hpi_arena_block_bytes(const struct hpi_arena *arena, const void *ptr);	/* requested; UINT64_MAX: no block */
+void hpi_arena_stats(const struct hpi_arena *arena, struct hpi_arena_stats *out);
+uint64_t hpi_arena_mapped(const struct hpi_arena *arena);
+int hpi_arena_check(const struct hpi_arena *arena);			/* every invariant; for tests */
+
+#endif /* HUGEPIN_INTERNAL_H */

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+# libhugepin, shared and static.
+
+LIB_SRC := $(wildcard lib/*.c)
+LIB_OBJ := $(LIB_SRC:%.c=$(O)/%.o)
+LIB_LIBS := -lnuma -lhugetlbfs -ldl
+LIB_SO := $(O)/lib/libhugepin.so.$(VERSION)
+LIB_A := $(O)/lib/libhugepin.a
+LIB_LINK := $(O)/lib/libhugepin.so
+
+$(LIB_OBJ): CFLAGS += -fPIC -fno-semantic-interposition -Ilib
+
+$(LIB_SO): $(LIB_OBJ) lib/libhugepin.map
+	@mkdir -p $(@D)
+	$(CC) -shared $(LDFLAGS) -Wl,-Bsymbolic-functions -Wl,-soname,libhugepin.so.$(SOVERSION) -Wl,--version-script=lib/libhugepin.map \
+		-Wl,-z,defs -Wl,-z,relro,-z,now -o $@ $(LIB_OBJ) $(LIB_LIBS)
+
+$(LIB_LINK): $(LIB_SO)
+	ln -sf $(notdir $(LIB_SO)) $(O)/lib/libhugepin.so.$(SOVERSION)
+	ln -sf libhugepin.so.$(SOVERSION) $@
+
+$(LIB_A): $(LIB_OBJ)
+	rm -f $@
+	$(AR) rcs $@ $(LIB_OBJ)
+
+$(O)/lib/pkgconfig/hugepin.pc: lib/hugepin.pc.in lib/include/hugepin.h
+	@mkdir -p $(@D)
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $< > $@
+
+all: $(LIB_LINK) $(LIB_A) $(O)/lib/pkgconfig/hugepin.pc
+
+install: install-lib
+.PHONY: install-lib
+install-lib: all
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)
+	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)
+	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/libhugepin.so.$(SOVERSION)
+	ln -sf libhugepin.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libhugepin.so
+	install -m 644 $(O)/lib/pkgconfig/hugepin.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 644 lib/include/hugepin.h $(DESTDIR)$(PREFIX)/include

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What all providers do with address space: put a mapping in a reservation's place, prove that every page is there before
+ * anybody touches it, tell the node, and leave no gap behind.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <numaif.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+static int reserve(void *addr, uint64_t bytes)
+{
+	void *at;
+
+	return hpi_sys_mmap(addr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0, &at);
+}
+
+int hpi_mapping_place(void *addr, uint64_t bytes, int flags, int fd, void **out)
+{
+	int err;
+
+	err = hpi_sys_mmap(addr, bytes, PROT_READ | PROT_WRITE, flags | (addr ? MAP_FIXED : 0), fd, 0, out);
+	/* A failed MAP_FIXED may have removed what was there. */
+	if (err && addr && reserve(addr, bytes))
+		hpi_log(HUGEPIN_LOG_ERROR, "the reservation of %llu bytes at %p could not be put back",
+			(unsigned long long)bytes, addr);
+	return err;
+}
+
+static int clear(void *addr, uint64_t bytes, bool keep_reserved)
+{
+	return keep_reserved ? reserve(addr, bytes) : hpi_sys_munmap(addr, bytes);
+}
+
+void hpi_mapping_undo(void *addr, uint64_t bytes, bool keep_reserved)
+{
+	int err = clear(addr, bytes, keep_reserved);
+
+	if (err)
+		hpi_log(HUGEPIN_LOG_ERROR, "%llu bytes at %p stay mapped: %s", (unsigned long long)bytes, addr,
+			strerror(-err));
+}
+
+int hpi_mapping_unmap(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool keep_reserved)
+{
+	int err = clear(mapping->addr, mapping->bytes, keep_reserved);
+
+	(void)ctx;
+	if (err)
+		return hpi_error(err, "unmapping %llu bytes at %p: %s", (unsigned long long)mapping->bytes,
+				 mapping->addr, strerror(-err));
+	hpi_sys_close(mapping->fd);
+	mapping->fd = -1;
+	return 0;
+}
+
+/* read(2) of zeroes stores them with the kernel's own copy, which answers EFAULT where a store of ours is a SIGBUS. */
+static int populate_by_read(char *addr, uint64_t bytes)
+{
+	int fd = hpi_sys_open("/dev/zero", O_RDONLY, 0);
+	int64_t got = 0;
+
+	if (fd < 0)
+		return fd;
+	while (bytes && got >= 0) {
+		got = hpi_sys_read(fd, addr, bytes < HPI_1G ? bytes : HPI_1G);
+		if (got == 0)
+			got = -EIO;
+		if (got > 0) {
+			addr += got;
+			bytes -= (uint64_t)got;
+		}
+	}
+	hpi_sys_close(fd);
+	return got < 0 ? (int)got : 0;
+}
+
+int hpi_mapping_populate(void *addr, uint64_t bytes)
+{
+	int err = hpi_sys_madvise(addr, bytes, MADV_POPULATE_WRITE);
+
+	return err == -EINVAL ? populate_by_read(addr, bytes) : err;	/* before 5.14 */
+}
+
+int hpi_mapping_populate_region(void *addr, uint64_t bytes, bool writable)
+{
+	const volatile char *p = addr;
+	uint64_t i;
+	int err = hpi_sys_madvise(addr, bytes, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+
+	if (err != -EINVAL)
+		return err;
+	for (i = 0; i < bytes; i += 4096)
+		(void)p[i];
+	return 0;
+}
+
+/* Nodes of the @count pages that begin at @at and are @step apart: the one they share, or -1. */
+static int shared_node(const char *at, uint64_t step, size_t count)
+{
+	void *pages[256];
+	int nodes[256];
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		pages[i] = (void *)(at + i * step);
+	if (move_pages(0, count, pages, NULL, nodes, 0))
+		return -1;
+	for (i = 1; i < count; i++)
+		if (nodes[i] != nodes[0])
+			return -1;
+	return nodes[0] < 0 ? -1 : nodes[0];
+}
+
+int hpi_mapping_node(const void *addr, uint64_t bytes, uint64_t page_bytes)
+{
+	uint64_t pages = bytes / page_bytes, step = 1, done, batch;
+	const char *at = addr;
+	int node, first = -1;
+
+	/* Huge pages are all asked for. Of base pages one in an odd number: an even one would meet one node of two only. */
+	if (page_bytes < HPI_2M && pages > 4096)
+		step = pages / 4096 | 1;
+	pages = (pages + step - 1) / step;
+	for (done = 0; done < pages; done += batch) {
+		batch = pages - done < 256 ? pages - done : 256;
+		node = shared_node(at + done * step * page_bytes, step * page_bytes, batch);
+		if (node < 0 || (done && node != first))
+			return -1;
+		first = node;
+	}
+	return first;
+}

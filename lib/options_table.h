@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One option's description, and the table of them all: the only place where an option is described. Parser, range
+ * check, listing and reference page are made from it. Below it, what options.c offers to the sources alone.
+ */
+#ifndef HUGEPIN_OPTIONS_TABLE_H
+#define HUGEPIN_OPTIONS_TABLE_H
+
+#include "internal.h"
+
+enum hpi_option_type {
+	HPI_TYPE_BOOL,
+	HPI_TYPE_INT,
+	HPI_TYPE_UINT,
+	HPI_TYPE_DOUBLE,
+	HPI_TYPE_BYTES,
+	HPI_TYPE_CHOICE,
+	HPI_TYPE_STRING,
+	HPI_TYPE_LIST,
+};
+
+struct hpi_option {
+	const char *name;
+	const char *environment;	/* the variable that sets it */
+	const char *dialect;		/* "hugepin", "paddle", "tensorflow", "ascend" */
+	enum hpi_option_type type;
+	const char *unit;		/* NULL: none */
+	const char *default_value;	/* of the dialect; see hpi_options_dialect_active() */
+	const char *min, *max;		/* in the option's own notation; NULL: only the type's */
+	const char *choices;		/* "a|b|c": a choice's value is its position */
+	int (*check)(const char *value);	/* what type and range cannot say; sets the error text. May be NULL */
+	const char *rival;		/* says the same in another dialect's words: both in one source are refused */
+	const char *doc;
+};
+
+extern const struct hpi_option hpi_options_table[HPI_OPT_COUNT];
+
+enum hpi_source {		/* ascending precedence */
+	HPI_SOURCE_DEFAULT,
+	HPI_SOURCE_FILE,
+	HPI_SOURCE_ENVIRONMENT,
+	HPI_SOURCE_API,
+	HPI_SOURCE_COUNT,
+};
+
+int hpi_options_find(const char *name);				/* id, or -ENOENT without an error text */
+int hpi_options_unknown(const char *name, const char *where);	/* -ENOENT with one */
+/* Checks the whole of @text and sets one source's value; @where is what listings and errors call that source. */
+int hpi_options_put(struct hugepin_options *options, enum hpi_option_id id, enum hpi_source source, const char *text,
+		    const char *where);
+/* Makes @options what @copy is, and ends @copy. */
+void hpi_options_replace(struct hugepin_options *options, struct hugepin_options *copy);
+
+#endif /* HUGEPIN_OPTIONS_TABLE_H */

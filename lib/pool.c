@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pools: made, used and ended. Blocks come from the arena under a lock that is never held over anything slow.
+ */
+#include "pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define WINDOW_MIN	HPI_GIB(64)
+#define WINDOW_FLOOR	HPI_GIB(1)		/* below that a pool is of no use */
+#define NOTHING_BYTES	HPI_GIB(16)		/* a grain each: room for 2^28 zero-size blocks */
+#define ALIGNMENT_MAX	HPI_1G
+
+static void *fail(int err)
+{
+	errno = -err;
+	return NULL;
+}
+
+/*
+ * Address space costs nothing, so there is several times the machine's memory: holes that alignment and trimming
+ * leave must not be what ends a pool. Under RLIMIT_AS less has to do.
+ */
+static int reserve_window(struct hugepin_pool *pool)
+{
+	uint64_t bytes = hpi_round_up(4 * pool->ctx->topology.memory_bytes, HPI_1G), all;
+	int err = -ENOMEM;
+
+	if (bytes < WINDOW_MIN)
+		bytes = WINDOW_MIN;
+	for (all = 0; bytes >= WINDOW_FLOOR; bytes = hpi_round_up(bytes / 2, HPI_2M)) {
+		all = bytes + NOTHING_BYTES + HPI_1G;
+		err = hpi_sys_mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
+				   &pool->reserved);
+		if (err != -ENOMEM)
+			break;
+	}
+	if (err)
+		return hpi_error(err, "%s pool: reserving %llu bytes of address space: %s", hpi_pool_name(pool),
+				 (unsigned long long)all, strerror(-err));
+	pool->reserved_bytes = all;
+	pool->window = (char *)hpi_round_up((uintptr_t)pool->reserved, HPI_1G);
+	pool->window_end = pool->window + bytes;
+	pool->nothing = pool->window_end;
+	pool->nothing_end = pool->nothing + NOTHING_BYTES;
+	return 0;
+}
+
+static void free_books(struct hugepin_pool *pool)
+{
+	hpi_arena_destroy(pool->arena);
+	hpi_arena_destroy(pool->zero_size);
+	free(pool->segments);
+	free(pool);
+}
+
+static int open_books(struct hugepin_pool *pool)
+{
+	int err;
+
+	err = hpi_arena_create(&pool->arena);
+	if (!err)
+		err = hpi_arena_create(&pool->zero_size);
+	if (!err)
+		err = reserve_window(pool);
+	if (err)
+		return err;
+	err = hpi_arena_add(pool->zero_size, pool->nothing, NOTHING_BYTES, false);
+	if (err)
+		hpi_sys_munmap(pool->reserved, pool->reserved_bytes);
+	return err;
+}
+
+int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, struct hugepin_pool **out)
+{
+	struct hugepin_pool *pool;
+	int err = hpi_context_check(ctx);
+
+	if (err)
+		return err;
+	pool = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(1, sizeof(*pool));
+	if (!pool)
+		return hpi_error(-ENOMEM, "no memory for a pool");
+	pool->ctx = ctx;
+	pool->kind = kind;
+	err = hpi_pool_configure(pool);
+	if (!err)
+		err = open_books(pool);
+	if (err) {
+		free_books(pool);
+		return err;
+	}
+	pthread_mutex_init(&pool->growth, NULL);
+	pthread_mutex_init(&pool->lock, NULL);
+	__atomic_add_fetch(&ctx->objects, 1, __ATOMIC_RELAXED);
+	hpi_log(HUGEPIN_LOG_INFO, "%s pool: made, %llu bytes of address space, cap %llu, chunks of %llu",
+		hpi_pool_name(pool), (unsigned long long)(pool->window_end - pool->window),
+		(unsigned long long)pool->cap_bytes, (unsigned long long)pool->chunk_bytes);
+	*out = pool;
+	return 0;
+}
+
+static int check_unused(struct hugepin_pool *pool)
+{
+	struct hpi_arena_stats arena, zero_size;
+	uint64_t blocks, bytes;
+
+	pthread_mutex_lock(&pool->lock);
+	hpi_arena_stats(pool->arena, &arena);
+	hpi_arena_stats(pool->zero_size, &zero_size);
+	blocks = arena.active_blocks + zero_size.active_blocks + pool->variables;
+	bytes = arena.requested_bytes + pool->variable_requested;
+	pthread_mutex_unlock(&pool->lock);
+	if (!blocks)
+		return 0;
+	return hpi_error(-EBUSY, "%s pool: %llu blocks of together %llu bytes are in use, %llu of them variables",
+			 hpi_pool_name(pool), (unsigned long long)blocks, (unsigned long long)bytes,
+			 (unsigned long long)pool->variables);
+}
+
+static int give_everything_back(struct hugepin_pool *pool)
+{
+	uint64_t given = 0;
+	int err;
+
+	err = check_unused(pool);
+	if (err)
+		return err;
+	pthread_mutex_lock(&pool->growth);
+	err = hpi_segments_trim(pool, 0, &given);
+	pthread_mutex_unlock(&pool->growth);
+	if (err)
+		return hpi_error_add(-EIO, "; the pool stays, with what could not be given back");
+	err = hpi_sys_munmap(pool->reserved, pool->reserved_bytes);
+	if (err)
+		hpi_error(err, "%s pool: giving back its address space: %s", hpi_pool_name(pool), strerror(-err));
+	return err;
+}
+
+/* In a child the locks may be held by threads that are not here, so nothing is locked: only this thread is. */
+static void forget(struct hugepin_pool *pool)
+{
+	size_t i;
+
+	for (i = 0; i < pool->segment_count; i++)
+		hpi_sys_close(pool->segments[i].mapping.fd);
+}
+
+int hugepin_pool_destroy(struct hugepin_pool *pool)
+{
+	struct hugepin_context *ctx;
+	int err;
+
+	if (!pool)
+		return 0;
+	ctx = pool->ctx;
+	if (hpi_context_is_child(ctx)) {
+		forget(pool);
+	} else {
+		err = give_everything_back(pool);
+		if (err)
+			return err;
+		pthread_mutex_destroy(&pool->lock);
+		pthread_mutex_destroy(&pool->growth);
+	}
+	free_books(pool);
+	__atomic_sub_fetch(&ctx->objects, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static bool is_zero_size(const struct hugepin_pool *pool, const void *ptr)
+{
+	return (const char *)ptr >= pool->nothing && (const char *)ptr < pool->nothing_end;
+}
+
+/* A block from what is mapped. -ENOSPC: nothing fits. */
+static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
+{
+	struct hpi_arena *arena = bytes ? pool->arena : pool->zero_size;
+	void *p;
+
+	pthread_mutex_lock(&pool->lock);
+	p = hpi_arena_alloc(arena, alignment, bytes, zeroed);
+	if (p) {
+		pool->allocs++;
+		hpi_pool_note_peaks(pool);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (!p)
+		return -errno;
+	*out = p;
+	return 0;
+}
+
+/* Threads that did not find room queue up here; whoever is first may grow enough for the next. */
+static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->growth);
+	for (;;) {
+		err = take(pool, alignment, bytes, zeroed, out);
+		if (err != -ENOSPC)
+			break;
+		err = hpi_pool_grow(pool, alignment, bytes);
+		if (err)
+			break;
+	}
+	pthread_mutex_unlock(&pool->growth);
+	return err;
+}
+
+static void *allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags)
+{
+	bool zeroed = false;
+	void *p;
+	int err;
+
+	err = take(pool, alignment, bytes, &zeroed, &p);
+	if (err == -ENOSPC && bytes)
+		err = take_growing(pool, alignment, bytes, &zeroed, &p);
+	else if (err == -ENOSPC)
+		err = hpi_error(-ENOMEM, "%s pool: no address left for another block of no bytes", hpi_pool_name(pool));
+	if (err) {
+		pthread_mutex_lock(&pool->lock);
+		pool->failed_allocs++;
+		pthread_mutex_unlock(&pool->lock);
+		return fail(err);
+	}
+	if (flags & HUGEPIN_ALLOC_ZERO && !zeroed && bytes)
+		memset(p, 0, bytes);
+	return p;
+}
+
+void *hugepin_alloc_aligned(struct hugepin_pool *pool, size_t alignment, size_t bytes, unsigned int flags)
+{
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return fail(err);
+	if (flags & ~HUGEPIN_ALLOC_ZERO)
+		return fail(hpi_error(-EINVAL, "unknown flags %#x for an allocation", flags & ~HUGEPIN_ALLOC_ZERO));
+	if (!hpi_is_pow2(alignment))
+		return fail(hpi_error(-EINVAL, "alignment %zu is not a power of two", alignment));
+	if (alignment > ALIGNMENT_MAX)
+		return fail(hpi_error(-ENOMEM, "alignment %zu is more than %llu", alignment,
+				      (unsigned long long)ALIGNMENT_MAX));
+	return allocate(pool, alignment, bytes, flags);
+}
+
+void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
+{
+	return hugepin_alloc_aligned(pool, HPI_POOL_GRAIN, bytes, flags);
+}
+
+static int not_a_block(const struct hugepin_pool *pool, const void *ptr)
+{
+	return hpi_error(-EINVAL, "%p is not a block of the %s pool, or is freed already", ptr, hpi_pool_name(pool));
+}
+
+int hugepin_free(struct hugepin_pool *pool, void *ptr)
+{
+	int err = hpi_context_check(pool->ctx);
+
+	if (err || !ptr)
+		return err;
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_free(is_zero_size(pool, ptr) ? pool->zero_size : pool->arena, ptr);
+	if (!err)
+		pool->frees++;
+	pthread_mutex_unlock(&pool->lock);
+	return err ? not_a_block(pool, ptr) : 0;
+}
+
+/* Resizes in what is mapped. @old is set to the size until now. */
+static int resize(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t *old)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	*old = hpi_arena_block_bytes(pool->arena, ptr);
+	err = hpi_arena_resize(pool->arena, ptr, bytes);
+	if (!err)
+		hpi_pool_note_peaks(pool);
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/* A block at the end of what is mapped grows with it: moving would hold old and new at once. */
+static int resize_growing(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t *old)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->growth);
+	err = hpi_pool_extend(pool, ptr, *old, bytes);
+	if (!err)
+		err = resize(pool, ptr, bytes, old);
+	pthread_mutex_unlock(&pool->growth);
+	return err;
+}
+
+static void *move(struct hugepin_pool *pool, void *ptr, uint64_t old, uint64_t bytes)
+{
+	void *p = allocate(pool, HPI_POOL_GRAIN, bytes, 0);
+
+	if (!p)
+		return NULL;
+	memcpy(p, ptr, old < bytes ? old : bytes);
+	hugepin_free(pool, ptr);
+	hpi_error_clear();		/* of growing in place */
+	return p;
+}
+
+static bool is_zero_size_block(struct hugepin_pool *pool, const void *ptr)
+{
+	bool is_block;
+
+	pthread_mutex_lock(&pool->lock);
+	is_block = hpi_arena_block_bytes(pool->zero_size, ptr) == 0;
+	pthread_mutex_unlock(&pool->lock);
+	return is_block;
+}
+
+void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
+{
+	uint64_t old = 0;
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return fail(err);
+	if (!ptr)
+		return allocate(pool, HPI_POOL_GRAIN, bytes, 0);
+	if (is_zero_size(pool, ptr)) {
+		if (!is_zero_size_block(pool, ptr))
+			return fail(not_a_block(pool, ptr));
+		return bytes ? move(pool, ptr, 0, bytes) : ptr;
+	}
+	if (!bytes) {
+		pthread_mutex_lock(&pool->lock);
+		old = hpi_arena_block_bytes(pool->arena, ptr);
+		pthread_mutex_unlock(&pool->lock);
+		return old == UINT64_MAX ? fail(not_a_block(pool, ptr)) : move(pool, ptr, old, 0);
+	}
+	err = resize(pool, ptr, bytes, &old);
+	if (err == -EINVAL)
+		return fail(not_a_block(pool, ptr));
+	if (err == -ENOSPC)
+		err = resize_growing(pool, ptr, bytes, &old);
+	return err ? move(pool, ptr, old, bytes) : ptr;
+}
+
+int64_t hugepin_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes)
+{
+	uint64_t given = 0;
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&pool->growth);
+	err = hpi_segments_trim(pool, keep_bytes, &given);
+	pthread_mutex_unlock(&pool->growth);
+	return given || !err ? (int64_t)given : err;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside a pool. Seen by pool*.c and variable.c only.
+ *
+ *	window: address space reserved once, 1 GiB aligned
+ *	| segment | segment |  gap  | segment | .............................. | nothing |
+ *	 <---- a run -----> ^       ^ a run  ^ grows here                       zero-size blocks
+ *
+ * Segments lie back to back, so that the arena may lay a block across them and a growth need only map what the free
+ * space before it lacks. Segments of different rungs never touch: a block has one page size and one provider. A gap
+ * is what a trimmed segment left, or what keeps two rungs apart; new segments go into gaps too.
+ *
+ * Locks: growth, then lock. growth is held over mapping and registering, which take long; lock never is, so blocks
+ * come and go while the pool grows. The table of segments is changed under both, read under either.
+ */
+#ifndef HUGEPIN_POOL_H
+#define HUGEPIN_POOL_H
+
+#include <pthread.h>
+
+#include "internal.h"
+
+#define HPI_POOL_GRAIN	64ull			/* what blocks are aligned to and sized in, as in the arena */
+
+struct segment {
+	struct hpi_mapping mapping;
+	size_t rung;
+	bool registered;
+	bool leaving;				/* not in the arena: on its way in or out, or stuck there */
+};
+
+struct hugepin_pool {
+	struct hugepin_context *ctx;
+	enum hugepin_pool_kind kind;
+
+	/* What the options say; never changes. */
+	struct hpi_ladder ladder;
+	struct hpi_policy policy;
+	uint64_t cap_bytes;			/* 0: none */
+	uint64_t chunk_bytes;			/* to grow by if it can be had; 0: by what is needed */
+	bool ascend;				/* variable_use_1g_huge_page made the ladder */
+
+	void *reserved;				/* all the address space of the pool */
+	uint64_t reserved_bytes;
+	char *window, *window_end;
+	char *nothing, *nothing_end;
+
+	pthread_mutex_t growth;
+	unsigned int warned[HPI_LADDER_MAX];	/* causes told, a bit each, by rung */
+
+	pthread_mutex_t lock;
+	struct hpi_arena *arena;
+	struct hpi_arena *zero_size;		/* over [nothing, nothing_end) */
+	struct segment *segments;		/* ordered by address */
+	size_t segment_count, segment_room;
+	uint64_t leaving_bytes, registered_bytes;
+	uint64_t variable_bytes, variable_requested, variables;
+	uint64_t allocs, frees, failed_allocs, fallbacks;
+	uint64_t peak_active, peak_requested, peak_mapped;
+};
+
+/* ---- pool_options.c ---- */
+
+const char *hpi_pool_name(const struct hugepin_pool *pool);
+int hpi_pool_configure(struct hugepin_pool *pool);
+
+/* ---- pool_ladder.c: needs growth held ---- */
+
+#define HPI_RUNG_SKIPPED	1		/* this rung is not for such a request: no failure */
+
+/*
+ * Rung after rung until an attempt returns 0. -EDQUOT, -ENOMEM, -EOPNOTSUPP and -ENODEV go on, all else ends. Tells
+ * of a fallback. Failed: the first in this order that any rung said; the error text has every rung's reason.
+ */
+int hpi_pool_descend(struct hugepin_pool *pool, int (*attempt)(struct hugepin_pool *pool, size_t rung, void *arg),
+		     void *arg);
+/* The last word on a failure: puts what was wanted before the reasons. Logs where a dialect wants it. Returns @err. */
+int hpi_pool_refuse(struct hugepin_pool *pool, int err, const char *what, uint64_t bytes);
+
+/* ---- pool_place.c ---- */
+
+struct place {
+	char *addr;
+	uint64_t need;				/* bytes to map there at least, in pages of the rung */
+	uint64_t room;				/* bytes that may be mapped there */
+};
+
+/* The place in the window where mapping fewest bytes of @rung makes room for a block. False: there is none. */
+bool hpi_place_block(const struct hugepin_pool *pool, size_t rung, uint64_t alignment, uint64_t bytes,
+		     struct place *out);
+/* The place where mapping lets the block at @ptr, of @old bytes, grow to @bytes. */
+bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const void *ptr, uint64_t old, uint64_t bytes,
+			 struct place *out);
+
+/* ---- pool_segments.c: needs growth held ---- */
+
+/* Maps, registers and adds to the arena; all or nothing. */
+int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *place, uint64_t bytes);
+/*
+ * Takes a free segment from the arena, unregisters and unmaps it; -EBUSY: in use. When the runtime or the kernel
+ * refuses, it stays, leaving; the next try goes on from there.
+ */
+int hpi_segment_unmap(struct hugepin_pool *pool, size_t position);
+uint64_t hpi_segments_idle(struct hugepin_pool *pool);		/* bytes of the segments that are wholly free */
+/* From the end of the window on, until no more than @keep_bytes are mapped; @given is added to. The first error. */
+int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given);
+
+/* ---- pool_grow.c: needs growth held ---- */
+
+int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes);
+int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, uint64_t bytes);
+
+/* ---- pool_stats.c ---- */
+
+uint64_t hpi_pool_mapped(const struct hugepin_pool *pool);	/* needs either lock */
+void hpi_pool_note_peaks(struct hugepin_pool *pool);		/* needs lock */
+int hpi_pool_over_cap(const struct hugepin_pool *pool, uint64_t asked);	/* -ENOMEM with the numbers */
+
+#endif /* HUGEPIN_POOL_H */

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Where in a pool's window the next segment goes: the place at which the fewest bytes must be mapped, which is
+ * mostly the end of the last segment, less what is free there. Needs growth held, so that the table of segments
+ * stands still.
+ */
+#include "pool.h"
+
+/* Unmapped space between two segments, or before the first, or behind the last. */
+struct gap {
+	char *start, *end;
+	const struct segment *left, *right;
+};
+
+static struct gap gap_before(const struct hugepin_pool *pool, size_t position)
+{
+	const struct segment *left = position ? &pool->segments[position - 1] : NULL;
+	const struct segment *right = position < pool->segment_count ? &pool->segments[position] : NULL;
+
+	return (struct gap){
+		.start = left ? (char *)left->mapping.addr + left->mapping.bytes : pool->window,
+		.end = right ? right->mapping.addr : pool->window_end,
+		.left = left,
+		.right = right,
+	};
+}
+
+/* Huge pages need addresses to match; 1G pages in a mixed segment too, to be mapped as such. */
+static uint64_t address_step(const struct hpi_rung *rung, uint64_t bytes)
+{
+	if (rung->classes & HUGEPIN_CLASSES_1G && bytes >= HPI_1G)
+		return HPI_1G;
+	return hpi_ladder_granule(rung);
+}
+
+/* Sets need and room for a segment that is to give the bytes up to @end. False: the gap is too small. */
+static bool measure(const struct hugepin_pool *pool, const struct gap *gap, size_t rung, uintptr_t end,
+		    struct place *place)
+{
+	uint64_t granule = hpi_ladder_granule(&pool->ladder.rungs[rung]);
+	char *limit = gap->end;
+
+	if (gap->right && gap->right->rung != rung)
+		limit -= HPI_2M;
+	if (limit <= place->addr)
+		return false;
+	place->room = (uint64_t)(limit - place->addr) & ~(granule - 1);
+	place->need = end > (uintptr_t)place->addr ? hpi_round_up(end - (uintptr_t)place->addr, granule) : 0;
+	return place->need <= place->room;
+}
+
+static bool place_in_gap(const struct hugepin_pool *pool, const struct gap *gap, size_t rung, uint64_t alignment,
+			 uint64_t bytes, struct place *place)
+{
+	uint64_t step = address_step(&pool->ladder.rungs[rung], bytes), before = 0;
+	bool joins = gap->left && gap->left->rung == rung;
+	uintptr_t addr = (uintptr_t)gap->start, at;
+
+	if (gap->left && !joins)
+		addr += HPI_2M;
+	addr = hpi_round_up(addr, step);
+	if (joins && addr == (uintptr_t)gap->start)
+		before = hpi_arena_free_before(pool->arena, gap->start);
+	at = hpi_round_up(addr - before, alignment);
+	if (at > addr)
+		addr = at & ~(step - 1);
+	place->addr = (char *)addr;
+	return measure(pool, gap, rung, at + bytes, place);
+}
+
+bool hpi_place_block(const struct hugepin_pool *pool, size_t rung, uint64_t alignment, uint64_t bytes,
+		     struct place *out)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
+	struct place place;
+	bool found = false;
+	size_t i;
+
+	if (bytes > (uint64_t)(pool->window_end - pool->window))
+		return false;
+	pthread_mutex_lock(lock);
+	for (i = 0; i <= pool->segment_count; i++) {
+		struct gap gap = gap_before(pool, i);
+
+		if (!place_in_gap(pool, &gap, rung, alignment, bytes, &place) || (found && place.need >= out->need))
+			continue;
+		*out = place;
+		found = true;
+	}
+	pthread_mutex_unlock(lock);
+	return found;
+}
+
+bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const void *ptr, uint64_t old, uint64_t bytes,
+			 struct place *out)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
+	const char *behind = (const char *)ptr + hpi_round_up(old, HPI_POOL_GRAIN);
+	bool found = false;
+	size_t i;
+
+	if (bytes > (uint64_t)(pool->window_end - pool->window))
+		return false;
+	pthread_mutex_lock(lock);
+	for (i = 1; i <= pool->segment_count && !found; i++) {
+		struct gap gap = gap_before(pool, i);
+
+		if (gap.left->rung != rung || gap.start - hpi_arena_free_before(pool->arena, gap.start) != behind)
+			continue;
+		out->addr = gap.start;
+		found = measure(pool, &gap, rung, (uintptr_t)ptr + bytes, out);
+	}
+	pthread_mutex_unlock(lock);
+	return found;
+}

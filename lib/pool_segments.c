@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A pool's segments come and go. On its way in or out a segment is "leaving": in the table and counted, but not in the
+ * arena. So whatever step fails, and whatever cannot be undone, the books say what is mapped and registered.
+ */
+#include "pool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct hpi_provider *provider_of(const struct hugepin_pool *pool, const struct segment *segment)
+{
+	return pool->ladder.rungs[segment->rung].provider;
+}
+
+static int table_reserve(struct hugepin_pool *pool)
+{
+	size_t room = pool->segment_room ? 2 * pool->segment_room : 8;
+	struct segment *segments;
+
+	if (pool->segment_count < pool->segment_room)
+		return 0;
+	segments = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(room, sizeof(*segments));
+	if (!segments)
+		return hpi_error(-ENOMEM, "%s pool: no memory for a table of %zu segments", hpi_pool_name(pool), room);
+	pthread_mutex_lock(&pool->lock);
+	if (pool->segment_count)
+		memcpy(segments, pool->segments, pool->segment_count * sizeof(*segments));
+	free(pool->segments);
+	pool->segments = segments;
+	pool->segment_room = room;
+	pthread_mutex_unlock(&pool->lock);
+	return 0;
+}
+
+/* Leaving until it is in the arena. Returns its position. */
+static size_t table_insert(struct hugepin_pool *pool, const struct hpi_mapping *mapping, size_t rung)
+{
+	size_t at = 0;
+
+	while (at < pool->segment_count && pool->segments[at].mapping.addr < mapping->addr)
+		at++;
+	pthread_mutex_lock(&pool->lock);
+	memmove(&pool->segments[at + 1], &pool->segments[at], (pool->segment_count - at) * sizeof(pool->segments[0]));
+	pool->segments[at] = (struct segment){ .mapping = *mapping, .rung = rung, .leaving = true };
+	pool->segment_count++;
+	pool->leaving_bytes += mapping->bytes;
+	pthread_mutex_unlock(&pool->lock);
+	return at;
+}
+
+static void table_remove(struct hugepin_pool *pool, size_t at)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->leaving_bytes -= pool->segments[at].mapping.bytes;
+	pool->segment_count--;
+	memmove(&pool->segments[at], &pool->segments[at + 1], (pool->segment_count - at) * sizeof(pool->segments[0]));
+	pthread_mutex_unlock(&pool->lock);
+}
+
+static void set_registered(struct hugepin_pool *pool, struct segment *segment, bool registered)
+{
+	pthread_mutex_lock(&pool->lock);
+	segment->registered = registered;
+	if (registered)
+		pool->registered_bytes += segment->mapping.bytes;
+	else
+		pool->registered_bytes -= segment->mapping.bytes;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+/* Out with a segment that is leaving; or it stays so. */
+static int expel(struct hugepin_pool *pool, size_t position)
+{
+	struct segment *segment = &pool->segments[position];
+	struct hpi_mapping mapping = segment->mapping;
+	int err;
+
+	if (segment->registered) {
+		err = hpi_unregister_range(pool->ctx, mapping.addr, mapping.bytes);
+		if (err)
+			return hpi_error_add(err, "; %llu bytes at %p stay mapped", (unsigned long long)mapping.bytes,
+					     mapping.addr);
+		set_registered(pool, segment, false);
+	}
+	err = provider_of(pool, segment)->unmap(pool->ctx, &mapping, true);
+	if (err)
+		return err;
+	hpi_log(HUGEPIN_LOG_INFO, "%s pool: gave back %llu bytes at %p", hpi_pool_name(pool),
+		(unsigned long long)segment->mapping.bytes, segment->mapping.addr);
+	table_remove(pool, position);
+	return 0;
+}
+
+/* Undoes a growth that failed; its error text is the one to be seen. */
+static int undo(struct hugepin_pool *pool, size_t position, int err)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s", hugepin_error());
+	if (expel(pool, position))
+		hpi_log(HUGEPIN_LOG_ERROR, "%s pool: after a failed growth: %s", hpi_pool_name(pool), hugepin_error());
+	return hpi_error(err, "%s", text);
+}
+
+static int enter(struct hugepin_pool *pool, struct segment *segment)
+{
+	const struct hpi_mapping *mapping = &segment->mapping;
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_add(pool->arena, mapping->addr, mapping->bytes, mapping->zeroed);
+	if (!err) {
+		segment->leaving = false;
+		pool->leaving_bytes -= mapping->bytes;
+		pool->fallbacks += segment->rung > 0;
+		hpi_pool_note_peaks(pool);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *place, uint64_t bytes)
+{
+	const struct hpi_rung *from = &pool->ladder.rungs[rung];
+	const struct hpi_request request = {
+		.bytes = bytes,
+		.classes = from->classes,
+		.policy = &pool->policy,
+		.addr = place->addr,
+	};
+	struct hpi_mapping mapping;
+	size_t position;
+	int err;
+
+	err = table_reserve(pool);
+	if (err)
+		return err;
+	err = from->provider->map(pool->ctx, &request, &mapping);
+	if (err)
+		return err;
+	position = table_insert(pool, &mapping, rung);
+	if (pool->kind == HUGEPIN_POOL_PINNED) {
+		err = hpi_register_range(pool->ctx, mapping.addr, mapping.bytes);
+		if (!err || err == -ENOTRECOVERABLE)	/* it failed half-way and is still booked */
+			set_registered(pool, &pool->segments[position], true);
+		if (err)
+			return undo(pool, position, -EIO);
+	}
+	err = enter(pool, &pool->segments[position]);
+	if (err)
+		return undo(pool, position, err);
+	hpi_log(HUGEPIN_LOG_INFO, "%s pool: %llu bytes from %s at %p, node %d, %llu in 1G pages, %llu in 2M pages",
+		hpi_pool_name(pool), (unsigned long long)mapping.bytes, from->provider->name, mapping.addr,
+		mapping.node, (unsigned long long)mapping.bytes_1g, (unsigned long long)mapping.bytes_2m);
+	return 0;
+}
+
+int hpi_segment_unmap(struct hugepin_pool *pool, size_t position)
+{
+	struct segment *segment = &pool->segments[position];
+	int err = 0;
+
+	if (!segment->leaving) {
+		pthread_mutex_lock(&pool->lock);
+		err = hpi_arena_remove(pool->arena, segment->mapping.addr, segment->mapping.bytes);
+		if (!err) {
+			segment->leaving = true;
+			pool->leaving_bytes += segment->mapping.bytes;
+		}
+		pthread_mutex_unlock(&pool->lock);
+	}
+	return err ? err : expel(pool, position);
+}
+
+static bool is_idle(struct hugepin_pool *pool, const struct segment *segment)
+{
+	bool idle;
+
+	pthread_mutex_lock(&pool->lock);
+	idle = hpi_arena_is_free(pool->arena, segment->mapping.addr, segment->mapping.bytes);
+	pthread_mutex_unlock(&pool->lock);
+	return idle;
+}
+
+uint64_t hpi_segments_idle(struct hugepin_pool *pool)
+{
+	uint64_t bytes = 0;
+	size_t i;
+
+	for (i = 0; i < pool->segment_count; i++) {
+		if (is_idle(pool, &pool->segments[i]))
+			bytes += pool->segments[i].mapping.bytes;
+	}
+	return bytes;
+}
+
+int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given)
+{
+	int err, first = 0;
+	uint64_t bytes;
+	size_t i;
+
+	for (i = pool->segment_count; i && hpi_pool_mapped(pool) > keep_bytes; i--) {
+		const struct segment *segment = &pool->segments[i - 1];
+
+		if (!segment->leaving && !is_idle(pool, segment))
+			continue;
+		bytes = segment->mapping.bytes;
+		err = hpi_segment_unmap(pool, i - 1);
+		if (!err)
+			*given += bytes;
+		else if (err != -EBUSY && !first)	/* taken by another thread meanwhile */
+			first = err;
+	}
+	return first;
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A pool in numbers: each answer is one snapshot, taken under the pool's lock.
+ */
+#include "pool.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAX(a, b)	((a) > (b) ? (a) : (b))
+
+uint64_t hpi_pool_mapped(const struct hugepin_pool *pool)
+{
+	return hpi_arena_mapped(pool->arena) + pool->leaving_bytes + pool->variable_bytes;
+}
+
+void hpi_pool_note_peaks(struct hugepin_pool *pool)
+{
+	struct hpi_arena_stats arena;
+
+	hpi_arena_stats(pool->arena, &arena);
+	pool->peak_active = MAX(pool->peak_active, arena.active_bytes + pool->variable_bytes);
+	pool->peak_requested = MAX(pool->peak_requested, arena.requested_bytes + pool->variable_requested);
+	pool->peak_mapped = MAX(pool->peak_mapped, hpi_pool_mapped(pool));
+}
+
+int hpi_pool_over_cap(const struct hugepin_pool *pool, uint64_t asked)
+{
+	uint64_t mapped = hpi_pool_mapped(pool);
+
+	if (!pool->cap_bytes || (mapped <= pool->cap_bytes && asked <= pool->cap_bytes - mapped))
+		return 0;
+	return hpi_error(-ENOMEM, "over the cap of the %s pool: asked %llu bytes, mapped %llu, cap %llu",
+			 hpi_pool_name(pool), (unsigned long long)asked, (unsigned long long)mapped,
+			 (unsigned long long)pool->cap_bytes);
+}
+
+/* The caller may be newer than the library: what it has beyond our struct is set to zero. */
+static int answer(void *out, size_t out_size, const void *ours, size_t our_size)
+{
+	if (out_size < our_size)
+		return hpi_error(-EINVAL, "size is %zu, not that of the struct: %zu or more", out_size, our_size);
+	memset(out, 0, out_size);
+	memcpy(out, ours, our_size);
+	*(size_t *)out = out_size;
+	return 0;
+}
+
+static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats *out)
+{
+	struct hpi_arena_stats arena;
+
+	hpi_arena_stats(pool->arena, &arena);
+	*out = (struct hugepin_pool_stats){
+		.active_bytes = arena.active_bytes + pool->variable_bytes,
+		.deferred_bytes = pool->leaving_bytes,
+		.free_bytes = arena.free_bytes,
+		.mapped_bytes = hpi_pool_mapped(pool),
+		.registered_bytes = pool->registered_bytes,
+		.requested_bytes = arena.requested_bytes + pool->variable_requested,
+		.peak_active_bytes = pool->peak_active,
+		.peak_requested_bytes = pool->peak_requested,
+		.peak_mapped_bytes = pool->peak_mapped,
+		.cap_bytes = pool->cap_bytes,
+		.active_blocks = arena.active_blocks + pool->variables,
+		.allocs = pool->allocs,
+		.frees = pool->frees,
+		.failed_allocs = pool->failed_allocs,
+		.segments = pool->segment_count,
+		.fallbacks = pool->fallbacks,
+	};
+	out->wasted_bytes = out->active_bytes - out->requested_bytes;
+}
+
+int hugepin_pool_stats_get(const struct hugepin_pool *pool, struct hugepin_pool_stats *stats)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
+	struct hugepin_pool_stats ours;
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(lock);
+	snapshot(pool, &ours);
+	pthread_mutex_unlock(lock);
+	return answer(stats, stats->size, &ours, sizeof(ours));
+}
+
+static void describe(const struct hugepin_pool *pool, const struct segment *segment, struct hugepin_segment_info *out)
+{
+	const struct hpi_mapping *mapping = &segment->mapping;
+	uint64_t page_bytes = HPI_1G;
+
+	if (mapping->bytes_1g + mapping->bytes_2m < mapping->bytes)
+		page_bytes = hpi_ladder_granule(&pool->ladder.rungs[segment->rung]);
+	else if (mapping->bytes_2m)
+		page_bytes = HPI_2M;
+	*out = (struct hugepin_segment_info){
+		.addr = mapping->addr,
+		.bytes = mapping->bytes,
+		.provider = mapping->provider,
+		.page_bytes = page_bytes,
+		.bytes_1g = mapping->bytes_1g,
+		.bytes_2m = mapping->bytes_2m,
+		.node = mapping->node,
+		.fd = mapping->fd,
+		.offset = mapping->offset,
+		.registered = segment->registered ? pool->ctx->runtime->name : "",
+	};
+}
+
+int hugepin_pool_segment(const struct hugepin_pool *pool, size_t position, struct hugepin_segment_info *info)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
+	struct hugepin_segment_info ours;
+	size_t count;
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(lock);
+	count = pool->segment_count;
+	if (position < count)
+		describe(pool, &pool->segments[position], &ours);
+	pthread_mutex_unlock(lock);
+	if (position >= count)
+		return hpi_error(-ENOENT, "segment %zu of %zu", position, count);
+	return answer(info, info->size, &ours, sizeof(ours));
+}
+
+static const struct segment *segment_of(const struct hugepin_pool *pool, const char *ptr)
+{
+	size_t low = 0, high = pool->segment_count, middle;
+	const struct hpi_mapping *mapping;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		mapping = &pool->segments[middle].mapping;
+		if (ptr < (const char *)mapping->addr)
+			high = middle;
+		else if (ptr >= (const char *)mapping->addr + mapping->bytes)
+			low = middle + 1;
+		else
+			return &pool->segments[middle];
+	}
+	return NULL;
+}
+
+/* Any address within a block will do: a block may span segments, and so the caller can ask for each. */
+int hugepin_block_segment(const struct hugepin_pool *pool, const void *ptr, struct hugepin_segment_info *info)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
+	struct hugepin_segment_info ours;
+	const struct segment *segment;
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(lock);
+	segment = segment_of(pool, ptr);
+	if (segment)
+		describe(pool, segment, &ours);
+	pthread_mutex_unlock(lock);
+	if (!segment)
+		return hpi_error(-ENOENT, "%p is in no segment of the %s pool", ptr, hpi_pool_name(pool));
+	return answer(info, info->size, &ours, sizeof(ours));
+}

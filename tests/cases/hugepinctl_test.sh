@@ -1,0 +1,229 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hugepinctl as people run it, by its exit status, its messages and the module's knobs (cases C007, C008, C066). Needs no
+# more than busybox, prints TAP.
+#
+#	tests/cases/hugepinctl_test.sh PROGRAM			here, where the module is not loaded
+#	tests/cases/hugepinctl_test.sh PROGRAM module	in a virtual machine with the module, as root, two nodes of 2 GiB
+set -u
+
+[ $# -eq 1 ] || [ "$#$2" = 2module ] || { echo "usage: $0 PROGRAM [module]" >&2; exit 2; }
+ctl=$1
+out=$(mktemp) err=$(mktemp) || exit 2
+tests=0 failed=0
+sysfs=/sys/class/misc/hugepin
+
+clean_up() {
+	rm -f "$out" "$err"
+}
+trap clean_up EXIT
+
+# check DESCRIPTION COMMAND... - one line of TAP; what was printed, when it fails
+check() {
+	what=$1
+	shift
+	tests=$((tests + 1))
+	if "$@"; then
+		echo "ok $tests - $what"
+		return
+	fi
+	failed=$((failed + 1))
+	echo "not ok $tests - $what"
+	sed 's/^/# stdout: /' "$out"
+	sed 's/^/# stderr: /' "$err"
+}
+
+# ends STATUS ARGUMENT... - run hugepinctl
+ends() {
+	wanted=$1
+	shift
+	"$ctl" "$@" >"$out" 2>"$err"
+	status=$?
+	[ $status -eq "$wanted" ] || { echo "# status $status instead of $wanted"; false; }
+}
+
+says() {
+	grep -qF -- "$2" "$1" || { echo "# not said: $2"; false; }
+}
+
+# fails STATUS MESSAGE ARGUMENT... - nothing on stdout, the message on stderr
+fails() {
+	message=$2
+	wanted=$1
+	shift 2
+	ends "$wanted" "$@" && [ ! -s "$out" ] && says "$err" "$message"
+}
+
+prints() {
+	message=$1
+	shift
+	ends 0 "$@" && [ ! -s "$err" ] && says "$out" "$message"
+}
+
+command_lines() {
+	check 'without arguments it tells how it is used' fails 2 'usage: hugepinctl COMMAND'
+	check 'the version is told' prints 'hugepinctl 0.' --version
+	check 'help tells the exit status' prints 'not loaded' help
+	check 'help of a command' prints '--partial' help reserve
+	check 'an unknown command' fails 2 "'frob' is not a command" frob
+	check 'an unknown option' fails 2 'frob' status --frob
+	check 'status takes no argument' fails 2 "'0' was given" status 0
+	check 'reserve without a SPEC' fails 2 'no SPEC' reserve
+	check 'release of nothing' fails 2 'either SPECs or --all' release
+	check 'release of both' fails 2 'either SPECs or --all' release --all 0:2M:1
+	check 'a malformed SPEC behind a good one' fails 2 "'1g' is not a page size class" reserve 0:2M:1,0:1g:1
+	check 'a negative count' fails 2 'not a count' reserve 0:2M:-1
+	check 'a wait that is not a number' fails 2 '0 to 86400 seconds' reserve --wait=1s 0:2M:1
+}
+
+without_module() {
+	message='hugepin module is not loaded: modprobe hugepin'
+	check 'status without the module' fails 3 "$message" status
+	check 'status as JSON without the module' fails 3 "$message" status --json
+	check 'reserve without the module' fails 3 "$message" reserve 0:2M:1
+	check 'release without the module' fails 3 "$message" release --all
+	check 'a dry run without the module' fails 3 "$message" reserve --dry-run 0:2M:1
+}
+
+# ---- With the module ----
+
+knob() {
+	echo "$sysfs/node$1/hugepages-2048kB/nr_hugepages"
+}
+
+hold() {
+	[ "$(cat "$(knob 0)")" -eq "$1" ] && [ "$(cat "$(knob 1)")" -eq "$2" ] && return
+	echo "# nodes hold $(cat "$(knob 0)") and $(cat "$(knob 1)") instead of $1 and $2"
+	false
+}
+
+reserve_and_release() {
+	check 'each node gets exactly what it was asked for' ends 0 reserve 0:2M:25 1:2M:75
+	check 'the knobs say so' hold 25 75
+	check 'a count relative to what is held' ends 0 reserve 0:2M:+5
+	check 'touches that node only' hold 30 75
+	check 'a star is every node' ends 0 reserve '*:2M:+1'
+	check 'with the count for each' hold 31 76
+	check 'a lower count gives back' ends 0 reserve 0:2M:25,1:2M:75
+	check 'down to what was asked' hold 25 75
+	check 'a dry run tells what would change' prints 'would change' reserve -n 0:2M:100
+	check 'a dry run changes nothing' hold 25 75
+	check 'release gives back so many' ends 0 release 0:2M:5
+	check 'and no more' hold 20 75
+	check 'release of more than is free' fails 1 'asked to give back 21, free 20 of 20' release 1:2M:1 0:2M:21
+	check 'changes nothing' hold 20 75
+	check 'an unknown node is named with those there are' fails 1 'nodes with memory: 0, 1' reserve 0:2M:9,7:2M:1
+	check 'a node named twice' fails 2 'named twice' reserve 0:2M:9 '*:2M:1'
+	check 'more than the node could ever hold' ends 1 reserve 0:2M:30 1:2M:999999
+	check 'puts back what went before' hold 20 75
+}
+
+adds_up() {
+	awk '$1 ~ /^[01]$/ { rows++; if ($4 != $5 + $6 + $7 + $8 + $9) bad = 1 } END { exit bad || rows < 2 }' "$out"
+}
+
+# Takes 400 MiB of node 1 away, so that 900 pages are short there but not more than the node could ever hold.
+take_away() {
+	mkdir -p /tmp/away
+	mount -t tmpfs -o mpol=bind:1,size=400m none /tmp/away
+	dd if=/dev/zero of=/tmp/away/file bs=1M count=400 2>/dev/null
+}
+
+give_back() {
+	umount /tmp/away
+}
+
+shortfall() {
+	asked=900
+	take_away
+	check 'a shortfall fails' ends 1 reserve 0:2M:30 "1:2M:$asked"
+	check 'with asked and got' says "$err" "$asked"
+	check 'and everything is put back' hold 20 75
+	check 'the way out is named' says "$err" '--partial keeps what can be had'
+	check '--partial keeps it and says so' ends 4 reserve --partial "1:2M:$asked" 0:2M:30
+	check 'and goes on with the next' [ "$(cat "$(knob 0)")" -eq 30 ]
+	check 'status tells a node that is short' prints "node 1: 2M: asked $asked, got" status
+	check 'all that is free can be released' ends 0 release --all
+	check 'to nothing' hold 0 0
+	"$ctl" reserve --wait 300 0:2M:20 1:2M:$asked >"$out" 2>"$err" &
+	sleep 5
+	give_back
+	wait $!
+	check '--wait goes on until there is room' [ $? -eq 0 ]
+	check 'and then has it all' hold 20 $asked
+}
+
+interrupted() {
+	take_away
+	ends 0 reserve 0:2M:20 1:2M:75
+	# Not INT: what a shell starts in the background ignores that, and so does hugepinctl then.
+	for signal in TERM HUP; do
+		"$ctl" reserve --wait 300 0:2M:40 1:2M:900 >"$out" 2>"$err" &
+		pid=$!
+		until [ "$(cat "$(knob 0)")" -eq 40 ]; do sleep 0.1; done
+		sleep 3
+		kill -s $signal $pid
+		wait $pid
+		status=$?
+		check "$signal ends it by that signal" [ $status -eq $((128 + $(kill -l $signal))) ]
+		check 'and everything is put back' hold 20 75
+	done
+	give_back
+}
+
+at_once() {
+	pids=
+	for _ in 1 2 3 4 5; do
+		"$ctl" reserve '*:2M:+3' >/dev/null 2>&1 &
+		pids="$pids $!"
+	done
+	# shellcheck disable=SC2086 # several words
+	wait $pids
+	check 'five relative ones at once all count' hold 35 90
+}
+
+permission() {
+	su user -c "$ctl status" >"$out" 2>"$err"
+	check 'status is for everyone' [ $? -eq 0 ]
+	su user -c "$ctl reserve 0:2M:50" >"$out" 2>"$err"
+	check 'a user may not reserve' [ $? -eq 5 ]
+	check 'the message has the path' says "$err" "$(knob 0)"
+	check 'the errno' says "$err" 'Permission denied'
+	check 'and the capability' says "$err" 'CAP_DAC_OVERRIDE'
+	mount -o remount,ro,bind /sys
+	check 'knobs that are mounted read-only' ends 5 reserve 0:2M:50
+	check 'the message says why' says "$err" 'read-only'
+	mount -o remount,rw,bind /sys
+	check 'nothing has changed' hold 35 90
+}
+
+json() {
+	check 'status as JSON' prints '"in_use": 0' status --json
+	check 'changes as JSON' prints '"result": "done"' reserve --json 0:2M:20 1:2M:75
+	check 'a failure as JSON' ends 1 reserve --json 1:2M:76 0:2M:999999
+	check 'has its error' says "$out" '"error": '
+	check 'and was put back' says "$out" '"result": "restored"'
+}
+
+with_module() {
+	check 'status of an empty reserve' prints '0 B reserved' status
+	reserve_and_release
+	check 'status with pages' prints '190 MiB reserved' status
+	check 'the states add up to the total' adds_up
+	json
+	shortfall
+	interrupted
+	at_once
+	permission
+	check 'all is given back' ends 0 release --all
+	check 'to nothing' hold 0 0
+}
+
+command_lines
+if [ $# -eq 1 ]; then
+	without_module
+else
+	with_module
+fi
+echo "1..$tests"
+[ $failed -eq 0 ]

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stand-in CUDA driver, as tests see it: faults to inject, and a ledger of what was registered. A program finds these
+ * in the libcuda.so.1 it has loaded, by loopback_load().
+ *
+ * The environment sets the same, for programs that know nothing of this:
+ *	HUGEPIN_LOOPBACK_FAIL_NTH=CALL:N:CODE	the N-th call of CALL from the start on returns CODE; N 0: every call
+ *	HUGEPIN_LOOPBACK_LIMIT_BYTES=N		one registration of more than N bytes is CUDA_ERROR_OUT_OF_MEMORY
+ *	HUGEPIN_LOOPBACK_DELAY_US=N		each registration and unregistration takes that much longer
+ *	HUGEPIN_LOOPBACK_SHUTDOWN=1		every call returns CUDA_ERROR_DEINITIALIZED, as in a process that exits
+ *	HUGEPIN_LOOPBACK_CONTEXT=1		initialised, with device 0's primary context active, as after cudaFree(0)
+ *	HUGEPIN_LOOPBACK_DEVICES=N		devices there are, 1 to 8
+ *	HUGEPIN_LOOPBACK_LEDGER=FILE		a line for each registration and its end is appended to FILE, and one at exit
+ */
+#ifndef HUGEPIN_LOOPBACK_H
+#define HUGEPIN_LOOPBACK_H
+
+#include <dlfcn.h>
+#include <stdint.h>
+
+struct loopback_ledger {
+	uint64_t registrations;		/* that succeeded */
+	uint64_t unregistrations;	/* that succeeded */
+	uint64_t dropped;		/* ended with their context instead */
+	uint64_t live;			/* of registrations, neither ended nor dropped */
+	uint64_t live_bytes;
+	uint64_t calls;			/* of cuMemHostRegister and cuMemHostUnregister, refused ones too */
+	uint64_t misuses;		/* double, overlapping or unknown: what a correct caller never asks for */
+	uint64_t largest_bytes;		/* of one registration */
+	uint64_t most_parallel;		/* calls that were inside the driver at once */
+};
+
+struct loopback {
+	void (*reset)(void);		/* no contexts, no faults, an empty ledger; the environment does not count any more */
+	void (*fail)(const char *call, unsigned int nth, int code);	/* from now on; adds to what is set; 0: every call */
+	void (*limit)(uint64_t bytes);	/* 0: none */
+	void (*delay)(unsigned int us);
+	void (*shutdown)(int on);
+	void (*capture)(int on);	/* a capture in global mode is under way in some other thread */
+	int (*capture_broken)(void);	/* by a call of a thread whose mode is not relaxed */
+	void (*ledger)(struct loopback_ledger *out);
+	int (*is_registered)(const void *addr, uint64_t bytes);		/* all of it, whatever the chunks */
+	int (*pins_really)(void);	/* by the kernel, so that pages cannot move or go; else they are locked */
+};
+
+/* From the libcuda.so.1 that is found first; 0, or -1 if there is none or it is not the stand-in. */
+static inline int loopback_load(struct loopback *out)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	const struct loopback *(*get)(void);
+
+	if (!driver)
+		return -1;
+	*(void **)&get = dlsym(driver, "loopback_get");
+	if (!get)
+		return -1;
+	*out = *get();
+	return 0;
+}
+
+#endif /* HUGEPIN_LOOPBACK_H */

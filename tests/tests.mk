@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# Unit tests (tests/unit/*_test.c, cmocka) link the library's objects, so that they see what is hidden in it.
+
+UNIT_SRC := $(wildcard tests/unit/*_test.c)
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(O)/tests/unit/%)
+
+$(UNIT_BIN): CPPFLAGS += -Ilib -Itools/trace
+$(O)/tests/unit/%: $(O)/tests/unit/%.o $(LIB_A)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB_A) -lcmocka $(LIB_LIBS) $(UNIT_LIBS)
+
+tests: $(UNIT_BIN)
+
+unit: tests
+	tests/unit/run $(UNIT_BIN)
+
+-include tests/loopback/loopback.mk
+-include tests/kselftest/kselftest.mk
