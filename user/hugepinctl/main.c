@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+/* hugepinctl: finds the subcommand. A new one is a file with a struct command, and a line in this table. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hugepinctl.h"
+
+static const struct command *const commands[] = {
+	&command_status,
+	&command_reserve,
+	&command_release,
+};
+#define COUNT	(sizeof(commands) / sizeof(commands[0]))
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	return NULL;
+}
+
+int print_help(const struct command *command)
+{
+	printf("usage: hugepinctl %s %s\n%s\n\n%s", command->name, command->arguments, command->summary,
+	       command->help);
+	return flush_output(STATUS_OK);
+}
+
+static void print_overview(FILE *out)
+{
+	fputs("usage: hugepinctl COMMAND [OPTION]... [ARGUMENT]...\n\n", out);
+	for (size_t i = 0; i < COUNT; i++)
+		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	fputs("  help       show this, or the help of a command: hugepinctl help COMMAND\n"
+	      "\n"
+	      "  -V, --version   the version of this program and of the library\n"
+	      "  -h, --help      this text\n"
+	      "\n"
+	      "Exit status:\n"
+	      "  0  done\n"
+	      "  1  failed; nothing has changed, unless the message says so\n"
+	      "  2  the command line is wrong; nothing was tried\n"
+	      "  3  the hugepin module is not loaded\n"
+	      "  4  --partial: less than asked was got, and is kept\n"
+	      "  5  no permission; nothing has changed\n", out);
+}
+
+static int help(int argc, char **argv)
+{
+	const struct command *command;
+
+	if (argc < 2) {
+		print_overview(stdout);
+		return flush_output(STATUS_OK);
+	}
+	command = argc == 2 ? find(argv[1]) : NULL;
+	if (command)
+		return print_help(command);
+	complain("help: one command is wanted; 'hugepinctl help' lists them");
+	return STATUS_USAGE;
+}
+
+static int version(void)
+{
+	printf("hugepinctl %d.%d.%d (libhugepin %s)\n", HUGEPIN_VERSION_MAJOR, HUGEPIN_VERSION_MINOR,
+	       HUGEPIN_VERSION_PATCH, hugepin_version());
+	return flush_output(STATUS_OK);
+}
+
+static bool is_any(const char *text, const char *a, const char *b, const char *c)
+{
+	return !strcmp(text, a) || !strcmp(text, b) || !strcmp(text, c);
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+
+	/* A reader that has gone must not end a command between two changes: the write fails instead, and is told. */
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		print_overview(stderr);
+		return STATUS_USAGE;
+	}
+	if (is_any(argv[1], "--help", "-h", "help"))
+		return help(argc - 1, argv + 1);
+	if (is_any(argv[1], "--version", "-V", "version"))
+		return version();
+	command = find(argv[1]);
+	if (!command) {
+		complain("'%s' is not a command; 'hugepinctl help' lists them", argv[1]);
+		return STATUS_USAGE;
+	}
+	/* getopt's own messages then name the program as ours do. */
+	argv[1] = argv[0];
+	return command->run(command, argc - 1, argv + 1);
+}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+# Programs that people run. They link the shared library and know its public header only.
+
+CTL_SRC := $(wildcard user/hugepinctl/*.c)
+CTL_OBJ := $(CTL_SRC:%.c=$(O)/%.o)
+CTL := $(O)/bin/hugepinctl
+SBINDIR ?= $(PREFIX)/sbin
+MANDIR ?= $(PREFIX)/share/man
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+
+# The library is found beside the program, in the build tree and where it is installed.
+$(CTL): $(CTL_OBJ) $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-z,relro,-z,now -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $(CTL_OBJ) $(LIB_LINK) -ljson-c
+
+all: $(CTL)
+
+# What can be tested without a module: all but main() and the subcommands.
+CTL_TESTED := $(addprefix $(O)/user/hugepinctl/,apply.o json.o message.o plan.o signals.o spec.o table.o)
+$(O)/tests/unit/hugepinctl_test: $(CTL_TESTED)
+$(O)/tests/unit/hugepinctl_test: UNIT_LIBS += -ljson-c
+$(O)/tests/unit/hugepinctl_test.o: CPPFLAGS += -Iuser/hugepinctl
+
+install: install-user
+.PHONY: install-user
+install-user: all
+	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPLETIONDIR)
+	install -m 755 $(CTL) $(DESTDIR)$(SBINDIR)
+	install -m 644 Documentation/man/hugepinctl.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 user/hugepinctl/completion.bash $(DESTDIR)$(COMPLETIONDIR)/hugepinctl
