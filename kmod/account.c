@@ -2,16 +2,22 @@
 /*
  * Who holds how much. An account is a user's (found by uid) or a mount's (owned by its superblock, with limits). Every
  * charged page holds a reference, so an account lives as long as it matters.
+ *
+ * A user in a user namespace has the namespace's owner as parent: what it holds counts for the owner too, so that a set
+ * of subordinate uids is no way around the owner's share.
  */
+#include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
 
 #include "hugepin.h"
 
 struct hugepin_account {
-	refcount_t refs;		/* put under account_lock */
+	unsigned int refs;		/* under account_lock */
 	struct list_head link;		/* users: on the list */
 	kuid_t uid;
+	struct hugepin_account *parent;	/* with a reference, or NULL */
 	u64 limit[HUGEPIN_CLASS_COUNT];
 	u64 held_class[HUGEPIN_CLASS_COUNT];
 	u64 held[][HUGEPIN_CLASS_COUNT];	/* by node id */
@@ -20,7 +26,7 @@ struct hugepin_account {
 static DEFINE_SPINLOCK(account_lock);
 static LIST_HEAD(users);
 
-static struct hugepin_account *account_make(void)
+static struct hugepin_account *account_make(kuid_t uid, struct hugepin_account *parent)
 {
 	struct hugepin_account *account;
 	int class;
@@ -28,56 +34,107 @@ static struct hugepin_account *account_make(void)
 	account = kvzalloc(struct_size(account, held, nr_node_ids), GFP_KERNEL_ACCOUNT);
 	if (!account)
 		return NULL;
-	refcount_set(&account->refs, 1);
+	account->refs = 1;
 	INIT_LIST_HEAD(&account->link);
-	account->uid = INVALID_UID;
+	account->uid = uid;
+	account->parent = parent;
 	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
 		account->limit[class] = U64_MAX;
 	return account;
 }
 
-static struct hugepin_account *get_user_account(kuid_t uid)
+/* Drops a reference; returns the account if it was the last, to be ended by account_end() without the lock. */
+static struct hugepin_account *put_locked(struct hugepin_account *account)
+{
+	lockdep_assert_held(&account_lock);
+	if (--account->refs)
+		return NULL;
+	list_del_init(&account->link);
+	return account;
+}
+
+static void account_end(struct hugepin_account *account)
+{
+	while (account) {
+		struct hugepin_account *parent = account->parent;
+
+		kvfree(account);
+		if (!parent)
+			return;
+		spin_lock(&account_lock);
+		account = put_locked(parent);
+		spin_unlock(&account_lock);
+	}
+}
+
+void hugepin_account_put(struct hugepin_account *account)
+{
+	if (!account)
+		return;
+	spin_lock(&account_lock);
+	account = put_locked(account);
+	spin_unlock(&account_lock);
+	account_end(account);
+}
+
+static struct hugepin_account *get_user_locked(kuid_t uid, const struct hugepin_account *parent)
 {
 	struct hugepin_account *account;
 
 	lockdep_assert_held(&account_lock);
 	list_for_each_entry(account, &users, link)
-		if (uid_eq(account->uid, uid)) {
-			refcount_inc(&account->refs);
+		if (uid_eq(account->uid, uid) && account->parent == parent) {
+			account->refs++;
 			return account;
 		}
 	return NULL;
 }
 
-struct hugepin_account *hugepin_account_user(kuid_t uid)
+/* Consumes the reference on @parent, also on failure. */
+static struct hugepin_account *user_below(kuid_t uid, struct hugepin_account *parent)
 {
 	struct hugepin_account *account, *fresh;
 
+	fresh = account_make(uid, parent);
 	spin_lock(&account_lock);
-	account = get_user_account(uid);
-	spin_unlock(&account_lock);
-	if (account)
-		return account;
-
-	fresh = account_make();
-	if (!fresh)
-		return NULL;
-	fresh->uid = uid;
-	spin_lock(&account_lock);
-	account = get_user_account(uid);
-	if (!account) {
+	account = get_user_locked(uid, parent);
+	if (!account && fresh) {
 		list_add(&fresh->link, &users);
-		account = fresh;
-		fresh = NULL;
+		spin_unlock(&account_lock);
+		return fresh;
 	}
 	spin_unlock(&account_lock);
 	kvfree(fresh);
+	hugepin_account_put(parent);	/* the account found has one of its own */
+	return account;
+}
+
+struct hugepin_account *hugepin_account_user(void)
+{
+	struct user_namespace *around[33], *ns;	/* the kernel nests 32 deep */
+	struct hugepin_account *account = NULL;
+	kuid_t last = INVALID_UID;
+	int n = 0;
+
+	for (ns = current_user_ns(); ns != &init_user_ns && n < ARRAY_SIZE(around); ns = ns->parent)
+		around[n++] = ns;
+	while (n >= 0) {
+		kuid_t uid = n ? around[n - 1]->owner : current_euid();
+
+		n--;
+		if (uid_eq(uid, last))	/* an owner inside its own namespace */
+			continue;
+		account = user_below(uid, account);
+		if (!account)
+			return NULL;
+		last = uid;
+	}
 	return account;
 }
 
 struct hugepin_account *hugepin_account_mount(const u64 limit[HUGEPIN_CLASS_COUNT])
 {
-	struct hugepin_account *account = account_make();
+	struct hugepin_account *account = account_make(INVALID_UID, NULL);
 
 	if (account)
 		hugepin_account_set_limits(account, limit);
@@ -91,24 +148,14 @@ void hugepin_account_set_limits(struct hugepin_account *account, const u64 limit
 	spin_unlock(&account_lock);
 }
 
-void hugepin_account_put(struct hugepin_account *account)
+u64 hugepin_account_room(struct hugepin_account *user, int node, unsigned int class, u64 limit, u64 *held)
 {
-	bool last;
-
-	if (!account)
-		return;
+	*held = 0;
 	spin_lock(&account_lock);
-	last = refcount_dec_and_test(&account->refs);
-	if (last)
-		list_del(&account->link);
+	for (; user; user = user->parent)
+		*held = max(*held, user->held[node][class]);
 	spin_unlock(&account_lock);
-	if (last)
-		kvfree(account);
-}
-
-u64 hugepin_account_held(struct hugepin_account *account, int node, unsigned int class)
-{
-	return READ_ONCE(account->held[node][class]);
+	return limit - min(limit, *held);
 }
 
 u64 hugepin_account_held_class(struct hugepin_account *account, unsigned int class)
@@ -124,19 +171,21 @@ u64 hugepin_account_limit(struct hugepin_account *account, unsigned int class)
 static void add(struct hugepin_account *account, const struct hugepin_page *page, u64 n)
 {
 	lockdep_assert_held(&account_lock);
-	account->held[page->reserve->node][page->reserve->class] += n;
-	account->held_class[page->reserve->class] += n;
+	for (; account; account = account->parent) {
+		account->held[page->reserve->node][page->reserve->class] += n;
+		account->held_class[page->reserve->class] += n;
+	}
 }
 
 void hugepin_account_charge(struct hugepin_page *page, struct hugepin_account *user, struct hugepin_account *mount)
 {
 	spin_lock(&account_lock);
-	refcount_inc(&user->refs);
+	user->refs++;
 	page->user = user;
 	add(user, page, 1);
 	page->mount = mount;
 	if (mount) {
-		refcount_inc(&mount->refs);
+		mount->refs++;
 		add(mount, page, 1);
 	}
 	spin_unlock(&account_lock);
@@ -148,13 +197,16 @@ void hugepin_account_uncharge(struct hugepin_page *page)
 
 	if (!user)
 		return;
-	spin_lock(&account_lock);
-	add(user, page, -1);
-	if (mount)
-		add(mount, page, -1);
 	page->user = NULL;
 	page->mount = NULL;
+	spin_lock(&account_lock);
+	add(user, page, -1);
+	user = put_locked(user);
+	if (mount) {
+		add(mount, page, -1);
+		mount = put_locked(mount);
+	}
 	spin_unlock(&account_lock);
-	hugepin_account_put(user);
-	hugepin_account_put(mount);
+	account_end(user);
+	account_end(mount);
 }

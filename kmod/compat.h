@@ -10,6 +10,10 @@
 #ifndef HUGEPIN_COMPAT_H
 #define HUGEPIN_COMPAT_H
 
+#ifndef HAVE_PROBED
+#error "features.sh did not run: without it this would silently build for the oldest kernel"
+#endif
+
 #include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/memory_hotplug.h>
@@ -23,16 +27,24 @@
 /* ---- huge faults ---- */
 
 #ifdef HAVE_HUGE_FAULT_ORDER
-#define HUGEPIN_FAULT_SIZE	unsigned int order
-#define hugepin_fault_order()	(order)
+typedef unsigned int hugepin_entry_size;
+
+static inline unsigned int hugepin_entry_order(hugepin_entry_size size)
+{
+	return size;
+}
 #else
-#define HUGEPIN_FAULT_SIZE	enum page_entry_size pe_size
-#define hugepin_fault_order()	(pe_size == PE_SIZE_PUD ? PUD_SHIFT - PAGE_SHIFT : \
-				 pe_size == PE_SIZE_PMD ? PMD_SHIFT - PAGE_SHIFT : 0)
+typedef enum page_entry_size hugepin_entry_size;
+
+static inline unsigned int hugepin_entry_order(hugepin_entry_size size)
+{
+	return size == PE_SIZE_PUD ? PUD_SHIFT - PAGE_SHIFT : size == PE_SIZE_PMD ? PMD_SHIFT - PAGE_SHIFT : 0;
+}
 #endif
 
 #ifdef HAVE_FOLIO_INSERT
 #define HUGEPIN_VM_FLAGS	0
+#define HUGEPIN_PMD_OF_1G	false	/* the core maps whole folios only */
 
 static inline vm_fault_t hugepin_insert_pmd(struct vm_fault *vmf, struct page *page, bool write)
 {
@@ -53,6 +65,7 @@ static inline vm_fault_t hugepin_insert_pte(struct vm_fault *vmf, struct page *p
 }
 #else
 #define HUGEPIN_VM_FLAGS	VM_MIXEDMAP
+#define HUGEPIN_PMD_OF_1G	true	/* 2M entries may point into a 1G page */
 
 static inline vm_fault_t hugepin_insert_pmd(struct vm_fault *vmf, struct page *page, bool write)
 {
@@ -118,12 +131,13 @@ static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gf
 #elif defined(HAVE_CONTIG_COMPOUND) && defined(CONFIG_CONTIG_ALLOC)
 #define HUGEPIN_HAVE_1G		1
 /* Only ranges can be asked for here: try each aligned one from *@cursor on, so that a failed one is not tried again. */
-static inline bool hugepin_contig_may_work(unsigned long pfn, unsigned long pages)
+static inline bool hugepin_contig_may_work(int node, unsigned long pfn, unsigned long pages)
 {
 	struct page *first = pfn_to_online_page(pfn), *page;
 	unsigned long i;
 
-	if (!first || zone_idx(page_zone(first)) == ZONE_MOVABLE)
+	/* spans of nodes may interleave */
+	if (!first || page_to_nid(first) != node || zone_idx(page_zone(first)) == ZONE_MOVABLE)
 		return false;
 	for (i = 0; i < pages; i += pageblock_nr_pages) {
 		page = pfn_to_online_page(pfn + i);
@@ -145,7 +159,7 @@ static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gf
 	pfn = ALIGN(max(*cursor, node_start_pfn(node)), pages);
 	for (; pfn + pages <= end && !fatal_signal_pending(current); pfn += pages) {
 		*cursor = pfn + pages;
-		if (hugepin_contig_may_work(pfn, pages) &&
+		if (hugepin_contig_may_work(node, pfn, pages) &&
 		    !alloc_contig_range(pfn, pfn + pages, MIGRATE_MOVABLE, gfp))
 			return pfn_to_page(pfn);
 		cond_resched();
@@ -167,39 +181,41 @@ static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gf
  * hugepin_name_make() hangs @inode (whose reference it takes) under it, to stay until unlinked.
  * hugepin_name_end() unlocks and drops the dentry, whether or not something was made.
  */
-#ifdef HAVE_START_CREATING
-static inline struct dentry *hugepin_name_begin(struct file *dir, const char *name, size_t len)
-{
-	return start_creating(file_mnt_idmap(dir), dir->f_path.dentry, &QSTR_LEN(name, len));
-}
-
 static inline void hugepin_name_end(struct file *dir, struct dentry *dentry)
 {
+#ifdef HAVE_START_CREATING
 	end_creating(dentry);
-}
 #else
+	inode_unlock(file_inode(dir));
+	dput(dentry);
+#endif
+}
+
 static inline struct dentry *hugepin_name_begin(struct file *dir, const char *name, size_t len)
 {
-	struct inode *inode = file_inode(dir);
 	struct dentry *dentry;
+
+#ifdef HAVE_START_CREATING
+	dentry = start_creating(file_mnt_idmap(dir), dir->f_path.dentry, &QSTR_LEN(name, len));
+	if (IS_ERR(dentry))
+		return dentry;
+#else
+	struct inode *inode = file_inode(dir);
 
 	inode_lock_nested(inode, I_MUTEX_PARENT);
 	dentry = IS_DEADDIR(inode) ? ERR_PTR(-ENOENT) : lookup_one_len(name, dir->f_path.dentry, len);
-	if (!IS_ERR(dentry) && d_really_is_positive(dentry)) {
-		dput(dentry);
-		dentry = ERR_PTR(-EEXIST);
-	}
-	if (IS_ERR(dentry))
+	if (IS_ERR(dentry)) {
 		inode_unlock(inode);
+		return dentry;
+	}
+#endif
+	/* neither of them refuses a name that exists */
+	if (d_really_is_positive(dentry)) {
+		hugepin_name_end(dir, dentry);
+		return ERR_PTR(-EEXIST);
+	}
 	return dentry;
 }
-
-static inline void hugepin_name_end(struct file *dir, struct dentry *dentry)
-{
-	inode_unlock(file_inode(dir));
-	dput(dentry);
-}
-#endif
 
 static inline void hugepin_name_make(struct dentry *dentry, struct inode *inode)
 {
@@ -217,6 +233,16 @@ static inline void hugepin_kill_super(struct super_block *sb)
 	kill_anon_super(sb);
 #else
 	kill_litter_super(sb);
+#endif
+}
+
+/* Owner and group as for any new inode: a directory with the set-group-id bit gives its group. */
+static inline void hugepin_inode_init_owner(struct inode *inode, const struct inode *dir, umode_t mode)
+{
+#ifdef HAVE_MNT_IDMAP
+	inode_init_owner(&nop_mnt_idmap, inode, dir, mode);
+#else
+	inode_init_owner(&init_user_ns, inode, dir, mode);
 #endif
 }
 

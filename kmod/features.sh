@@ -14,6 +14,7 @@ has() { # NAME FILE... PATTERN: -DHAVE_NAME if a file has a line matching the ba
 	return 0
 }
 
+echo -DHAVE_PROBED
 has FOLIO_INSERT huge_mm.h '^vm_fault_t vmf_insert_folio_pmd('
 has HUGE_FAULT_ORDER mm.h 'huge_fault)(struct vm_fault \*vmf, unsigned int order'
 has CONTIG_FROZEN gfp.h 'alloc_contig_frozen_pages'
@@ -23,4 +24,5 @@ has MM_UNMAPPED_AREA_MM sched/mm.h '^unsigned long mm_get_unmapped_area(struct m
 has VM_FLAGS_SET mm.h 'void vm_flags_set('
 has START_CREATING namei.h 'start_creating(struct mnt_idmap'
 has PERSISTENT_DENTRY dcache.h 'd_make_persistent('
+has MNT_IDMAP fs.h 'struct mnt_idmap'
 has INODE_TS fs.h 'simple_inode_init_ts('

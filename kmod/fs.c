@@ -48,22 +48,30 @@ struct hugepin_account *hugepin_fs_account(const struct file *dir)
 
 /* ---- inodes ---- */
 
+/* The core may want to take a folio apart (MADV_COLD): the answer is no, before it tries. */
+static bool region_release_folio(struct folio *folio, gfp_t gfp)
+{
+	return false;
+}
+
 static const struct address_space_operations region_aops = {
 	.dirty_folio	= noop_dirty_folio,
+	.release_folio	= region_release_folio,
 };
 
-struct inode *hugepin_fs_inode(struct super_block *sb, struct hugepin_region *region, umode_t mode)
+struct inode *hugepin_fs_inode(struct vfsmount *mnt, const struct inode *dir, struct hugepin_region *region,
+			       umode_t mode)
 {
-	struct inode *inode = new_inode(sb);
+	struct inode *inode = new_inode(mnt->mnt_sb);
 
 	if (!inode)
 		return NULL;
 	inode->i_ino = get_next_ino();
-	init_special_inode(inode, S_IFCHR | mode, 0);
+	hugepin_inode_init_owner(inode, dir, S_IFCHR | mode);
+	init_special_inode(inode, inode->i_mode, 0);
 	inode->i_fop = &hugepin_region_fops;	/* def_chr_fops would look for a driver of device 0:0 */
 	inode->i_mapping->a_ops = &region_aops;
-	inode->i_uid = current_fsuid();
-	inode->i_gid = current_fsgid();
+	mapping_set_release_always(inode->i_mapping);
 	inode->i_flags |= S_DAX;
 	i_size_write(inode, hugepin_region_bytes(region));
 	inode->i_blocks = hugepin_region_bytes(region) >> 9;
@@ -109,47 +117,50 @@ int hugepin_fs_check_name(struct file *dir, const char *name)
 	return 0;
 }
 
-/* Consumes @inode, also on failure. The name is there only if the file is. */
+/* Takes a name back that could not be opened, unless somebody was quicker. */
+static void remove_name(struct file *dir, struct dentry *dentry)
+{
+	struct inode *inode = file_inode(dir);
+
+	inode_lock_nested(inode, I_MUTEX_PARENT);
+	if (!d_unhashed(dentry) && d_really_is_positive(dentry) && dentry->d_parent == dir->f_path.dentry) {
+		simple_unlink(inode, dentry);
+		d_drop(dentry);
+	}
+	inode_unlock(inode);
+}
+
+/*
+ * Consumes @inode, also on failure; the caller has write access to the mount. The file is opened without the directory's
+ * lock, since opening asks permission listeners, who may want that directory.
+ */
 struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct inode *inode)
 {
 	struct path path = { .mnt = dir->f_path.mnt };
 	struct file *file;
-	int ret;
 
-	ret = mnt_want_write_file(dir);
-	if (ret)
-		goto out_inode;
 	path.dentry = hugepin_name_begin(dir, name, strlen(name));
 	if (IS_ERR(path.dentry)) {
-		ret = PTR_ERR(path.dentry);
-		goto out_write;
+		iput(inode);
+		return ERR_CAST(path.dentry);
 	}
-	/* open first: then nobody sees a name that is taken back */
 	dget(path.dentry);
 	hugepin_name_make(path.dentry, inode);
-	file = dentry_open(&path, O_RDWR | O_LARGEFILE, current_cred());
-	if (IS_ERR(file)) {
-		simple_unlink(file_inode(dir), path.dentry);
-		d_drop(path.dentry);
-	} else {
-		hugepin_inode_touch(file_inode(dir));
-		fsnotify_create(file_inode(dir), path.dentry);
-	}
+	hugepin_inode_touch(file_inode(dir));
+	fsnotify_create(file_inode(dir), path.dentry);
 	hugepin_name_end(dir, path.dentry);
-	dput(path.dentry);
-	mnt_drop_write_file(dir);
-	return file;
 
-out_write:
-	mnt_drop_write_file(dir);
-out_inode:
-	iput(inode);
-	return ERR_PTR(ret);
+	file = dentry_open(&path, O_RDWR | O_LARGEFILE, current_cred());
+	if (IS_ERR(file))
+		remove_name(dir, path.dentry);
+	dput(path.dentry);
+	return file;
 }
 
 static const struct inode_operations dir_iops = {
 	.lookup		= simple_lookup,
 	.unlink		= simple_unlink,
+	.rename		= simple_rename,
 };
 
 static const struct file_operations dir_fops = {
@@ -266,21 +277,13 @@ static const struct fs_parameter_spec fs_parameters[] = {
 	{}
 };
 
-/* Digits of @base and nothing else: no sign, no space, no prefix, no newline. */
 static int parse_number(struct fs_context *fc, const struct fs_parameter *param, unsigned int base, u64 max, u64 *out)
 {
 	const char *p = param->string;
-	u64 value = 0;
 
-	for (; *p >= '0' && *p < '0' + base; p++) {
-		if (value > (max - (*p - '0')) / base)
-			break;
-		value = value * base + (*p - '0');
-	}
-	if (*p || p == param->string)
+	if (hugepin_parse_digits(&p, base, max, out) || *p)
 		return invalf(fc, "hugepinfs: %s=%s: want a %s number of at most %llu", param->key, param->string,
 			      base == 8 ? "octal" : "decimal", max);
-	*out = value;
 	return 0;
 }
 
@@ -295,7 +298,7 @@ static int fs_parse_param(struct fs_context *fc, struct fs_parameter *param)
 	if (opt < 0)
 		return opt;
 	ret = parse_number(fc, param, opt == OPT_MODE ? 8 : 10,
-			   opt == OPT_MODE ? 01777 : opt == OPT_UID || opt == OPT_GID ? U32_MAX - 1 : U64_MAX - 1,
+			   opt == OPT_MODE ? 07777 : opt == OPT_UID || opt == OPT_GID ? U32_MAX - 1 : U64_MAX - 1,
 			   &value);
 	if (ret)
 		return ret;
@@ -307,12 +310,12 @@ static int fs_parse_param(struct fs_context *fc, struct fs_parameter *param)
 		options->limit[HUGEPIN_CLASS_2M] = value;
 		return 0;
 	case OPT_UID:
-		options->uid = make_kuid(current_user_ns(), value);
+		options->uid = make_kuid(fc->user_ns, value);
 		if (!uid_valid(options->uid))
 			return invalf(fc, "hugepinfs: uid=%s: no such user here", param->string);
 		break;
 	case OPT_GID:
-		options->gid = make_kgid(current_user_ns(), value);
+		options->gid = make_kgid(fc->user_ns, value);
 		if (!gid_valid(options->gid))
 			return invalf(fc, "hugepinfs: gid=%s: no such group here", param->string);
 		break;
@@ -352,13 +355,14 @@ static const struct fs_context_operations fs_context_ops = {
 	.free		= fs_free_context,
 };
 
-static void default_options(struct fs_options *options)
+/* @hidden: the mount behind /dev/hugepin is nobody's, whoever opens the device first. */
+static void default_options(struct fs_options *options, bool hidden)
 {
 	int class;
 
-	options->uid = current_fsuid();
-	options->gid = current_fsgid();
-	options->mode = 01777;
+	options->uid = hidden ? GLOBAL_ROOT_UID : current_fsuid();
+	options->gid = hidden ? GLOBAL_ROOT_GID : current_fsgid();
+	options->mode = hidden ? 0700 : 01777;
 	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
 		options->limit[class] = U64_MAX;
 }
@@ -384,7 +388,11 @@ static int fs_init_context(struct fs_context *fc)
 	if (fc->purpose == FS_CONTEXT_FOR_RECONFIGURE)
 		present_options(options, fc->root);
 	else
-		default_options(options);
+		default_options(options, fc->sb_flags & SB_KERNMOUNT);
+	if (fc->sb_flags & SB_KERNMOUNT) {
+		fc->global = true;		/* also when the opener is in a user namespace */
+		fc->sb_flags |= SB_NOUSER;
+	}
 	fc->fs_private = options;
 	fc->ops = &fs_context_ops;
 	return 0;

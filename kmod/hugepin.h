@@ -10,22 +10,24 @@
  *   region    struct hugepin_region, an array of pages in use. Made by CREATE, owned by its inode (i_private), ended by
  *             evict_inode. The array never changes, so faults take no lock.
  *   inode     held by its dentry (named: by the name, until unlinked; unnamed: by the files alone) and by open files.
- *   file      held by descriptors, by areas (a mapping holds its file), by whatever else the kernel passes files through.
+ *   file      held by descriptors, by areas (a mapping holds its file), by whatever else the kernel passes files in.
  *   mapping   an area (VMA); holds its file, hence the inode, hence the region: a page cannot leave its region while an
  *             entry points to it. The file is put after the TLB flush of the unmapping.
- *   pins      references on a struct page taken by others (get_user_pages, pipes, sockets). They outlive all of the above.
- *             When a region ends, a page whose count is above the baseline goes to quarantine, and to the dirty list once
- *             the count is back. folio->mapping is cleared under the folio lock before, so that a late
- *             set_page_dirty_lock() finds no dead inode.
+ *   pins      references on a struct page taken by others (get_user_pages, pipes, sockets). They outlive all of the
+ *             above. When a region ends, a page whose count is above the baseline goes to quarantine, and to the dirty
+ *             list once the count is back. folio->mapping is cleared under the folio lock before, so that a late
+ *             set_page_dirty_lock() finds no dead inode; it is set without, while nobody else has the page.
  *   charge    what a user (and a mount with limits) holds. Belongs to the page: made at CREATE, ended when the page is
  *             free again, after quarantine. A page holds references on its accounts; an account of a mount outlives it.
  *   module    held by: open descriptors of /dev/hugepin and of regions (f_op->owner), and by every superblock of
  *             hugepinfs (file_system_type.owner), so by every mount, every name and every unnamed region. The hidden
  *             mount behind /dev/hugepin exists while somebody has that device open; a region made there holds the mount
  *             through its file. So the module cannot go before the last evict_inode() has returned, and at exit no page
- *             is in use. Quarantined pages do not hold it: their baseline reference is dropped, the last unpin frees them.
+ *             is in use. Quarantined pages do not hold it: their baseline reference is dropped, the last unpin frees
+ *             them.
  *
- * Locks, outermost first: resize_mutex, take_mutex, folio lock, reserve->lock, account_lock.
+ * Locks, outermost first: resize_mutex, take_mutex, scan_mutex, folio lock, reserve->lock; account_lock nests in none of
+ * ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these.
  *   resize_mutex  one change of the reserve's size at a time; may be held for long, taken interruptibly
  *   take_mutex    one taker of free pages at a time, so that a plan made from the counters holds when it is carried out
  */
@@ -84,7 +86,7 @@ struct hugepin_page {
 	struct hugepin_account *user;		/* charged while in use or quarantined */
 	struct hugepin_account *mount;		/* likewise, or NULL */
 	enum hugepin_page_state state;
-	bool zeroed;				/* while in use: nobody has seen it yet and its bytes are zero */
+	bool zeroed;				/* in use: taken clean or zeroed since, and nobody has seen it */
 };
 
 /* The pages of one node and class. */
@@ -92,14 +94,14 @@ struct hugepin_reserve {
 	spinlock_t lock;
 	struct list_head clean, dirty, quarantine, poisoned;
 	u64 nr[HUGEPIN_STATES];
-	u64 scrubbing;				/* dirty pages that are on no list, since the scrubber zeroes them */
+	u64 scrubbing;				/* of the dirty pages, those in the hands of the scrubber */
 	u64 asked;
 	unsigned int user_limit_percent;
 	int node;
 	unsigned int class;
 	unsigned long cursor;			/* where to look for the next 1G range; under resize_mutex */
-	wait_queue_head_t scrub_wait;		/* a page came back from the scrubber */
-	atomic_t hurry;				/* takers waiting for that */
+	wait_queue_head_t scrub_wait;		/* a page came back from the scrubber; hurry or the end for a throttled one */
+	unsigned int hurry;			/* takers waiting for a page that is being scrubbed */
 	struct kobject *kobj;
 };
 
@@ -119,8 +121,9 @@ struct vfsmount *hugepin_hidden_mount(void);	/* valid while /dev/hugepin is open
 
 /* ---- pages.c: huge pages from and to the page allocator ---- */
 struct page *hugepin_page_alloc(int node, unsigned int class, unsigned long *cursor, bool *zeroed);
-void hugepin_page_free(struct page *page);
-/* 0, -EHWPOISON if a part is faulty, -EINTR if @stop said so after some part; call it in process context */
+/* Gives it back, unless a part of it is faulty. */
+void hugepin_page_free(struct page *page, unsigned int class);
+/* 0, -EHWPOISON if a part is faulty, -EINTR if @stop, asked every 2 MiB, said so; call it in process context */
 int hugepin_page_zero(struct page *page, unsigned int order, bool (*stop)(void *), void *arg);
 /* Takes the page out of @mapping's sight and off whatever flags its users left. */
 void hugepin_page_detach(struct page *page);
@@ -143,14 +146,18 @@ u64 hugepin_reserve_free(struct hugepin_reserve *reserve);
 u64 hugepin_reserve_total(struct hugepin_reserve *reserve);
 
 extern struct mutex hugepin_take_mutex;
-/* Takes one free page, clean ones first; take_mutex held and the count checked under it, so that there is one. */
-struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve);
+/* Takes one free page, clean or dirty ones first; take_mutex held. NULL: none, e.g. the last one turned out faulty. */
+struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool clean_first);
 /* Gives back a page that no region has used (@page->zeroed tells clean or dirty). */
 void hugepin_reserve_put(struct hugepin_page *page);
 /* Gives back a page of a region that ends: to the dirty list, or to quarantine while others hold it. */
 void hugepin_reserve_release(struct hugepin_page *page);
+/* Puts a faulty page of a region that nobody has seen aside, for good. */
 void hugepin_reserve_poison(struct hugepin_page *page);
-/* Looks through the quarantine now; also runs by itself while there is any. */
+/* For the scrubber: a dirty page, or NULL; and back, with what zeroing it returned. */
+struct hugepin_page *hugepin_reserve_scrub_begin(struct hugepin_reserve *reserve);
+void hugepin_reserve_scrub_end(struct hugepin_page *page, int err);
+/* Looks through the quarantine now, unless it was just done; also runs by itself while there is any. */
 void hugepin_quarantine_check(void);
 
 /* ---- scrub.c: dirty to clean, in the background ---- */
@@ -161,11 +168,12 @@ void hugepin_scrub_kick(struct hugepin_node *node);
 void hugepin_scrub_stop(struct hugepin_node *node);
 
 /* ---- account.c: who holds how much ---- */
-struct hugepin_account *hugepin_account_user(kuid_t uid);	/* finds or makes, takes a reference; NULL: no memory */
+struct hugepin_account *hugepin_account_user(void);	/* the caller's, with a reference; NULL: no memory */
 struct hugepin_account *hugepin_account_mount(const u64 limit[HUGEPIN_CLASS_COUNT]);
 void hugepin_account_set_limits(struct hugepin_account *account, const u64 limit[HUGEPIN_CLASS_COUNT]);
 void hugepin_account_put(struct hugepin_account *account);
-u64 hugepin_account_held(struct hugepin_account *account, int node, unsigned int class);
+/* Pages a user may still take under @limit; @held: what it or an owner of a user namespace around it holds. */
+u64 hugepin_account_room(struct hugepin_account *user, int node, unsigned int class, u64 limit, u64 *held);
 u64 hugepin_account_held_class(struct hugepin_account *account, unsigned int class);
 u64 hugepin_account_limit(struct hugepin_account *account, unsigned int class);	/* U64_MAX: none */
 void hugepin_account_charge(struct hugepin_page *page, struct hugepin_account *user, struct hugepin_account *mount);
@@ -179,24 +187,25 @@ struct hugepin_request {
 	u32 policy;
 	nodemask_t nodes;		/* not empty, all with memory */
 	struct hugepin_account *mount;	/* or NULL */
-	struct hugepin_shortfall shortfall;
+	struct hugepin_shortfall shortfall;	/* out, on -ENOMEM and -EDQUOT */
 };
 
 struct hugepin_region {
 	u64 nr_1g, nr_2m;
 	u64 created_ns;
 	kuid_t owner;
+	u32 nr_extents;
+	struct hugepin_extent *extents;	/* by node, 1G before 2M */
 	struct hugepin_page *pages[];	/* nr_1g 1G pages, then nr_2m 2M pages; never changes */
 };
 
 struct hugepin_region *hugepin_region_make(struct hugepin_request *request);
+void hugepin_region_discard(struct hugepin_region *region);	/* nobody has seen it: its pages stay clean */
 void hugepin_region_end(struct hugepin_region *region);
 u64 hugepin_region_bytes(const struct hugepin_region *region);
 /* The page behind @index (in base pages), with its class and the base page within it; NULL past the end. */
 struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t index, unsigned int *class,
 				 unsigned long *sub);
-/* Fills at most @room extents, returns how many there are. */
-u32 hugepin_region_extents(const struct hugepin_region *region, struct hugepin_extent *extents, u32 room);
 u64 hugepin_region_count(void);
 /* Shows the pages to the core as @mapping's, so that futexes and dirtying work. */
 void hugepin_region_attach(struct hugepin_region *region, struct address_space *mapping);
@@ -208,8 +217,9 @@ extern const struct file_operations hugepin_region_fops;
 extern struct file_system_type hugepinfs_type;
 bool hugepin_fs_is_dir(const struct file *file);
 struct hugepin_account *hugepin_fs_account(const struct file *dir);
-/* An inode on @sb that owns @region. */
-struct inode *hugepin_fs_inode(struct super_block *sb, struct hugepin_region *region, umode_t mode);
+/* An inode on @mnt that owns @region; @dir NULL without a name. NULL: no memory, and @region is still the caller's. */
+struct inode *hugepin_fs_inode(struct vfsmount *mnt, const struct inode *dir, struct hugepin_region *region,
+			       umode_t mode);
 int hugepin_fs_check_name(struct file *dir, const char *name);
 struct file *hugepin_fs_open_unnamed(struct vfsmount *mnt, struct inode *inode);
 struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct inode *inode);
@@ -223,7 +233,10 @@ extern const struct attribute_group *hugepin_device_groups[];
 int hugepin_sysfs_init(struct kobject *device);
 void hugepin_sysfs_exit(void);
 
-/* ---- spec.c: the reserve= parameter ---- */
+/* ---- spec.c: numbers from text; the reserve= parameter ---- */
+/* Digits and nothing else, at least one; moves *@text behind them. -EINVAL: none, -ERANGE: above @max. */
+int hugepin_parse_digits(const char **text, unsigned int base, u64 max, u64 *out);
+
 struct hugepin_spec {
 	nodemask_t nodes;
 	unsigned int class;

@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <linux/fs_struct.h>
 #include <linux/module.h>
+#include <linux/mount.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -16,11 +17,9 @@
 #define CREATE_SIZE_0		72
 #define REGION_INFO_SIZE_0	48
 
-static_assert(sizeof(struct hugepin_info) >= INFO_SIZE_0);
-static_assert(sizeof(struct hugepin_create) >= CREATE_SIZE_0);
-static_assert(sizeof(struct hugepin_region_info) >= REGION_INFO_SIZE_0);
-
-#define EXTENTS_MAX	(MAX_NUMNODES * HUGEPIN_CLASS_COUNT)
+static_assert(sizeof(struct hugepin_info) == INFO_SIZE_0);
+static_assert(sizeof(struct hugepin_create) == CREATE_SIZE_0);
+static_assert(sizeof(struct hugepin_region_info) == REGION_INFO_SIZE_0);
 
 /* Every struct begins with its size as the caller knows it. */
 static int copy_in(void *dst, size_t known, size_t least, void __user *user, u32 *size)
@@ -29,6 +28,8 @@ static int copy_in(void *dst, size_t known, size_t least, void __user *user, u32
 		return -EFAULT;
 	if (*size < least)
 		return -EINVAL;
+	if (*size > PAGE_SIZE)
+		return -E2BIG;
 	return copy_struct_from_user(dst, known, user, *size);
 }
 
@@ -181,68 +182,101 @@ static int write_shortfall(const struct hugepin_create *create, const struct hug
 		-EFAULT : 0;
 }
 
-static int write_extents(const struct hugepin_region *region, u64 user, u32 room, u32 *count)
+static int write_extents(const struct hugepin_region *region, u64 user, u32 *count)
 {
-	struct hugepin_extent *extents;
-	int ret = 0;
+	u32 room = min(*count, region->nr_extents);
 
-	room = min_t(u32, room, EXTENTS_MAX);
-	extents = kvcalloc(max(room, 1u), sizeof(*extents), GFP_KERNEL);
-	if (!extents)
-		return -ENOMEM;
-	*count = hugepin_region_extents(region, extents, room);
-	if (user && copy_to_user(u64_to_user_ptr(user), extents, min(room, *count) * sizeof(*extents)))
-		ret = -EFAULT;
-	kvfree(extents);
-	return ret;
+	*count = region->nr_extents;
+	return room && copy_to_user(u64_to_user_ptr(user), region->extents, room * sizeof(*region->extents)) ?
+		-EFAULT : 0;
 }
 
-/* Everything that can fail comes before the name is seen. Consumes @region. */
-static long publish(struct file *dir, struct hugepin_region *region, struct hugepin_create *create, const char *name,
-		    void __user *user, u32 size)
+/* The answer is written before the name is seen, since after that nothing may fail; a failure takes it back. */
+static int write_answer(const struct hugepin_region *region, struct hugepin_create *create, int fd, void __user *user,
+			u32 size)
 {
-	struct vfsmount *mnt = hugepin_fs_is_dir(dir) ? dir->f_path.mnt : hugepin_hidden_mount();
-	umode_t mode = create->mode ?: 0600;
+	int ret;
+
+	create->fd = fd;
+	create->bytes = hugepin_region_bytes(region);
+	ret = write_extents(region, create->extents, &create->nr_extents);
+	return ret ?: copy_out(user, size, create, sizeof(*create));
+}
+
+/* Consumes @region. */
+static struct file *open_region(struct file *from, struct hugepin_region *region, umode_t mode, const char *name)
+{
+	struct vfsmount *mnt = hugepin_fs_is_dir(from) ? from->f_path.mnt : hugepin_hidden_mount();
 	struct inode *inode;
+
+	inode = hugepin_fs_inode(mnt, name ? file_inode(from) : NULL, region, name ? mode & ~current_umask() : mode);
+	if (!inode) {
+		hugepin_region_discard(region);
+		return ERR_PTR(-ENOMEM);
+	}
+	return name ? hugepin_fs_open_named(from, name, inode) : hugepin_fs_open_unnamed(mnt, inode);
+}
+
+static long create_region(struct file *from, struct hugepin_request *request, struct hugepin_create *create,
+			  const char *name, void __user *user, u32 size)
+{
+	const struct hugepin_create before = *create;
+	struct hugepin_region *region;
 	struct file *file;
 	int fd, ret;
 
 	fd = get_unused_fd_flags(O_CLOEXEC);
-	if (fd < 0) {
-		ret = fd;
-		goto out_region;
+	if (fd < 0)
+		return fd;
+	region = hugepin_region_make(request);
+	if (IS_ERR(region)) {
+		ret = PTR_ERR(region);
+		if (write_shortfall(create, request))
+			ret = -EFAULT;
+		goto out_fd;
 	}
-	create->fd = fd;
-	create->bytes = hugepin_region_bytes(region);
-	ret = write_extents(region, create->extents, create->nr_extents, &create->nr_extents);
-	if (!ret)
-		ret = copy_out(user, size, create, sizeof(*create));
-	if (ret)
-		goto out_fd;
-	ret = -ENOMEM;
-	inode = hugepin_fs_inode(mnt->mnt_sb, region, name ? mode & ~current_umask() : mode);
-	if (!inode)
-		goto out_fd;
-	file = name ? hugepin_fs_open_named(dir, name, inode) : hugepin_fs_open_unnamed(mnt, inode);
-	if (IS_ERR(file)) {		/* the region went with the inode */
-		put_unused_fd(fd);
-		return PTR_ERR(file);
+	ret = write_answer(region, create, fd, user, size);
+	if (ret) {
+		hugepin_region_discard(region);
+		goto out_restore;
+	}
+	file = open_region(from, region, create->mode ?: 0600, name);
+	if (IS_ERR(file)) {
+		ret = PTR_ERR(file);
+		goto out_restore;
 	}
 	fd_install(fd, file);
 	return 0;
 
+out_restore:
+	if (copy_out(user, size, &before, sizeof(before)))
+		ret = -EFAULT;
 out_fd:
 	put_unused_fd(fd);
-out_region:
-	hugepin_region_end(region);
 	return ret;
+}
+
+/* Who may make a region here, and under which name: the directory's answer, before any page is taken. */
+static int check_place(struct file *file, const char *name)
+{
+	int ret;
+
+	if (!hugepin_fs_is_dir(file))
+		return file->f_mode & FMODE_WRITE ? 0 : -EBADF;
+	/* as for O_TMPFILE, also without a name: who may not write here may not use the mount's limits up */
+	ret = file_permission(file, MAY_WRITE | MAY_EXEC);
+	if (ret || !name)
+		return ret;
+	if (file->f_path.mnt->mnt_flags & MNT_NODEV)	/* it could never be opened by its name */
+		return -EACCES;
+	return hugepin_fs_check_name(file, name);
 }
 
 static long ioctl_create(struct file *file, void __user *user)
 {
 	struct hugepin_create create;
 	struct hugepin_request request = {};
-	struct hugepin_region *region;
+	bool on_dir = hugepin_fs_is_dir(file);
 	char *name = NULL;
 	u32 size;
 	long ret;
@@ -261,33 +295,25 @@ static long ioctl_create(struct file *file, void __user *user)
 		ret = read_nodes(&create, &request.nodes);
 	if (ret)
 		return ret;
-	if (hugepin_fs_is_dir(file)) {
-		/* as for O_TMPFILE, also without a name: who may not write here may not use the mount's limits up */
-		ret = file_permission(file, MAY_WRITE | MAY_EXEC);
-		if (ret)
-			return ret;
-		request.mount = hugepin_fs_account(file);
-	}
 	if (create.name) {
-		if (!hugepin_fs_is_dir(file))
+		if (!on_dir)
 			return -EINVAL;
 		name = read_name(create.name);
 		if (IS_ERR(name))
 			return PTR_ERR(name);
-		ret = hugepin_fs_check_name(file, name);
+	}
+	if (on_dir) {
+		request.mount = hugepin_fs_account(file);
+		ret = mnt_want_write_file(file);
 		if (ret)
-			goto out;
+			goto out_name;
 	}
-
-	region = hugepin_region_make(&request);
-	if (IS_ERR(region)) {
-		ret = PTR_ERR(region);
-		if (write_shortfall(&create, &request))
-			ret = -EFAULT;
-	} else {
-		ret = publish(file, region, &create, name, user, size);
-	}
-out:
+	ret = check_place(file, name);
+	if (!ret)
+		ret = create_region(file, &request, &create, name, user, size);
+	if (on_dir)
+		mnt_drop_write_file(file);
+out_name:
 	kfree(name);
 	return ret;
 }
@@ -321,7 +347,7 @@ long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 		return ret;
 	if (info.flags || (info.nr_extents && !info.extents))
 		return -EINVAL;
-	ret = write_extents(region, info.extents, info.nr_extents, &info.nr_extents);
+	ret = write_extents(region, info.extents, &info.nr_extents);
 	if (ret)
 		return ret;
 	info.bytes = hugepin_region_bytes(region);

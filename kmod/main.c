@@ -75,11 +75,12 @@ static struct miscdevice device = {
 	.name	= "hugepin",
 	.mode	= 0660,
 	.fops	= &device_fops,
+	.groups	= hugepin_device_groups,
 };
 
 /* ---- load and unload ---- */
 
-static void find_classes(void)
+static void __init find_classes(void)
 {
 	if (!HUGEPIN_HAVE_1G || !boot_cpu_has(X86_FEATURE_GBPAGES))
 		hugepin_absent[HUGEPIN_CLASS_1G] = HUGEPIN_ABSENT_KERNEL;
@@ -112,7 +113,7 @@ static int __init hugepin_init(void)
 	int ret;
 
 	find_classes();
-	hugepin_wq = alloc_workqueue("hugepin", WQ_UNBOUND, 0);
+	hugepin_wq = alloc_workqueue("hugepin", WQ_UNBOUND | WQ_SYSFS, 0);
 	if (!hugepin_wq)
 		return -ENOMEM;
 	ret = hugepin_reserve_init();
@@ -124,17 +125,14 @@ static int __init hugepin_init(void)
 	ret = register_filesystem(&hugepinfs_type);
 	if (ret)
 		goto out_reserve;
-	device.groups = hugepin_device_groups;
 	ret = misc_register(&device);
 	if (ret)
 		goto out_fs;
-	ret = hugepin_sysfs_init(&device.this_device->kobj);
-	if (ret)
-		goto out_device;
+	/* the device may be open already: from here on loading does not fail */
+	if (hugepin_sysfs_init(&device.this_device->kobj))
+		pr_err("no memory for the knobs: the reserve can be set by the parameter only\n");
 	return 0;
 
-out_device:
-	misc_deregister(&device);
 out_fs:
 	unregister_filesystem(&hugepinfs_type);
 out_reserve:

@@ -20,9 +20,15 @@ static const struct hugepin_region *file_region(const struct file *file)
 	return file_inode(file)->i_private;
 }
 
-static vm_fault_t region_huge_fault(struct vm_fault *vmf, HUGEPIN_FAULT_SIZE)
+/* Each entry may hold a reference, and so may pipes: refuse before the count wraps, which only an attack gets to. */
+static bool crowded(struct page *page)
 {
-	const unsigned int want = hugepin_fault_order();
+	return page_ref_count(compound_head(page)) > INT_MAX / 2;
+}
+
+static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size entry)
+{
+	const unsigned int want = hugepin_entry_order(entry);
 	const unsigned long size = PAGE_SIZE << want, base = vmf->address & ~(size - 1);
 	struct vm_area_struct *vma = vmf->vma;
 	bool write = vmf->flags & FAULT_FLAG_WRITE;
@@ -37,11 +43,13 @@ static vm_fault_t region_huge_fault(struct vm_fault *vmf, HUGEPIN_FAULT_SIZE)
 	if (!IS_ALIGNED(index, 1UL << want))	/* moved out of step: base entries only */
 		return VM_FAULT_FALLBACK;
 	page = hugepin_region_page(file_region(vma->vm_file), index, &class, &sub);
-	if (!page)
+	if (!page || crowded(page))
 		return VM_FAULT_SIGBUS;
-	if (hugepin_class_order(class) != want)
-		return VM_FAULT_FALLBACK;
-	return want == HUGEPIN_ORDER_1G ? hugepin_insert_pud(vmf, page, write) : hugepin_insert_pmd(vmf, page, write);
+	if (want == HUGEPIN_ORDER_2M && (class == HUGEPIN_CLASS_2M || HUGEPIN_PMD_OF_1G))
+		return hugepin_insert_pmd(vmf, page + sub, write);
+	if (want == HUGEPIN_ORDER_1G && class == HUGEPIN_CLASS_1G)
+		return hugepin_insert_pud(vmf, page, write);
+	return VM_FAULT_FALLBACK;
 }
 
 /* Base entries: out of step, or huge ones are not allowed here (MADV_NOHUGEPAGE, PR_SET_THP_DISABLE, THP "never"). */
@@ -52,7 +60,7 @@ static vm_fault_t region_fault(struct vm_fault *vmf)
 	unsigned long sub;
 
 	page = hugepin_region_page(file_region(vmf->vma->vm_file), vmf->pgoff, &class, &sub);
-	if (!page)
+	if (!page || crowded(page))
 		return VM_FAULT_SIGBUS;
 	return hugepin_insert_pte(vmf, page + sub);
 }
@@ -95,6 +103,11 @@ static unsigned long region_get_area(struct file *file, unsigned long hint, unsi
 		align = PUD_SIZE;
 	if (len > TASK_SIZE - align)
 		return -ENOMEM;
+	if (hint && !((hint - offset) & (align - 1))) {
+		addr = hugepin_find_area(hint, len, flags);
+		if (addr == hint)
+			return addr;
+	}
 	addr = hugepin_find_area(0, len + align, flags);
 	if (IS_ERR_VALUE(addr))
 		return addr;

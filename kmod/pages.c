@@ -25,9 +25,25 @@ struct page *hugepin_page_alloc(int node, unsigned int class, unsigned long *cur
 	return alloc_pages_node(node, HUGEPIN_GFP, order);
 }
 
-void hugepin_page_free(struct page *page)
+static bool faulty(struct page *page, unsigned int order)
 {
-	put_page(page);
+	unsigned long i;
+
+	for (i = 0; i < 1UL << order; i++)
+		if (PageHWPoison(page + i))
+			return true;
+	return false;
+}
+
+void hugepin_page_free(struct page *page, unsigned int class)
+{
+	unsigned int order = hugepin_class_order(class);
+
+	/* the allocator looks at single pages only: it would hand the faulty part out again */
+	if (faulty(page, order))
+		pr_warn("a %s page with a faulty part is not given back\n", hugepin_class_name(class));
+	else
+		put_page(page);
 }
 
 int hugepin_page_zero(struct page *page, unsigned int order, bool (*stop)(void *), void *arg)
@@ -41,7 +57,7 @@ int hugepin_page_zero(struct page *page, unsigned int order, bool (*stop)(void *
 		if ((i + 1) % (1UL << HUGEPIN_ORDER_2M))
 			continue;
 		cond_resched();
-		if (i + 1 < n && stop && stop(arg))
+		if (stop && stop(arg) && i + 1 < n)
 			return -EINTR;
 	}
 	return 0;
@@ -65,29 +81,49 @@ bool hugepin_page_idle(struct page *page)
 	return page_ref_count(page) == 1;
 }
 
-/* What is always left to the rest of the node: 1/32 of it, at least 128 MiB, at most 2 GiB. */
-static u64 hugepin_node_floor(int node)
+/* ---- how much a node can give: zones that HUGEPIN_GFP takes from, without what is kept for CMA ---- */
+
+static u64 node_managed_pages(int node)
 {
-	return clamp_t(u64, node_present_pages(node) / 32, SZ_128M >> PAGE_SHIFT, SZ_2G >> PAGE_SHIFT);
+	u64 pages = 0;
+	int i;
+
+	for (i = 0; i <= gfp_zone(HUGEPIN_GFP); i++)
+		pages += zone_managed_pages(&NODE_DATA(node)->node_zones[i]);
+	return pages;
+}
+
+/* File pages that can be dropped count as free. */
+static u64 node_free_pages(int node)
+{
+	long pages = 0;
+	int i;
+
+	for (i = 0; i <= gfp_zone(HUGEPIN_GFP); i++) {
+		struct zone *zone = &NODE_DATA(node)->node_zones[i];
+
+		pages += zone_page_state(zone, NR_FREE_PAGES);
+		pages -= zone_page_state(zone, NR_FREE_CMA_PAGES);
+		pages += zone_page_state(zone, NR_ZONE_INACTIVE_FILE);
+		pages += zone_page_state(zone, NR_ZONE_ACTIVE_FILE);
+	}
+	return max(pages, 0L);
+}
+
+/* What is always left to the rest of the node: 1/32 of it, at least 128 MiB, at most 2 GiB. */
+static u64 node_floor(int node)
+{
+	return clamp_t(u64, node_managed_pages(node) / 32, SZ_128M >> PAGE_SHIFT, SZ_2G >> PAGE_SHIFT);
 }
 
 u64 hugepin_node_max_pages(int node, unsigned int class)
 {
-	u64 present = node_present_pages(node), floor = hugepin_node_floor(node);
+	u64 managed = node_managed_pages(node), floor = node_floor(node);
 
-	return present <= floor ? 0 : (present - floor) >> hugepin_class_order(class);
+	return managed <= floor ? 0 : (managed - floor) >> hugepin_class_order(class);
 }
 
-/* True if a page more would leave the floor; file pages that can be dropped count as free. */
 bool hugepin_node_has_room(int node, unsigned int class)
 {
-	pg_data_t *pgdat = NODE_DATA(node);
-	u64 free = 0;
-	int i;
-
-	for (i = 0; i < MAX_NR_ZONES; i++)
-		free += zone_page_state(&pgdat->node_zones[i], NR_FREE_PAGES);
-	free += max(0L, atomic_long_read(&pgdat->vm_stat[NR_INACTIVE_FILE]));
-	free += max(0L, atomic_long_read(&pgdat->vm_stat[NR_ACTIVE_FILE]));
-	return free >= hugepin_node_floor(node) + (1ULL << hugepin_class_order(class));
+	return node_free_pages(node) >= node_floor(node) + (1ULL << hugepin_class_order(class));
 }

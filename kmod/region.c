@@ -46,30 +46,6 @@ struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t in
 	return region->pages[region->nr_1g + nr]->page;
 }
 
-u32 hugepin_region_extents(const struct hugepin_region *region, struct hugepin_extent *extents, u32 room)
-{
-	u64 nr = region->nr_1g + region->nr_2m, i;
-	u32 count = 0;
-	int id, class;
-
-	for_each_node_mask(id, hugepin_nodes_online) {
-		for (class = HUGEPIN_CLASS_COUNT - 1; class >= 0; class--) {
-			u64 pages = 0;
-
-			for (i = 0; i < nr; i++)
-				pages += region->pages[i]->reserve->node == id &&
-					 region->pages[i]->reserve->class == class;
-			if (!pages)
-				continue;
-			if (count < room)
-				extents[count] = (struct hugepin_extent){ .node = id, .class = class, .pages = pages };
-			count++;
-			cond_resched();
-		}
-	}
-	return count;
-}
-
 void hugepin_region_attach(struct hugepin_region *region, struct address_space *mapping)
 {
 	u64 i;
@@ -80,18 +56,25 @@ void hugepin_region_attach(struct hugepin_region *region, struct address_space *
 		folio->mapping = mapping;
 		folio->index = i < region->nr_1g ? i << HUGEPIN_ORDER_1G :
 			       (region->nr_1g << HUGEPIN_ORDER_1G) + ((i - region->nr_1g) << HUGEPIN_ORDER_2M);
+		cond_resched();
 	}
 }
 
 /* ---- the plan: how many pages from which node ---- */
 
-/* Made under take_mutex: free pages only become more until it is carried out. */
+/*
+ * Made and carried out under take_mutex, so nobody else takes free pages in between. A page that turns out faulty can
+ * still be missing; then the plan is made anew.
+ */
 struct plan {
 	unsigned int nr_nodes;
 	u64 nr[HUGEPIN_CLASS_COUNT];			/* pages wanted */
 	struct plan_node {
 		int id;
 		u64 free[HUGEPIN_CLASS_COUNT];
+		u64 limit[HUGEPIN_CLASS_COUNT];		/* the user's share, and what it holds of it */
+		u64 held[HUGEPIN_CLASS_COUNT];
+		u64 can[HUGEPIN_CLASS_COUNT];		/* free, and within the user's share */
 		u64 take[HUGEPIN_CLASS_COUNT];
 	} node[];
 };
@@ -119,14 +102,25 @@ static void add_in_order(struct plan *plan, nodemask_t nodes)
 		plan->node[plan->nr_nodes++].id = id;
 }
 
-static struct plan *plan_make(const struct hugepin_request *request)
+static void look_at(struct plan_node *pn, unsigned int class, struct hugepin_account *user)
+{
+	struct hugepin_reserve *reserve = &hugepin_node(pn->id)->reserve[class];
+	u64 room;
+
+	pn->free[class] = hugepin_reserve_free(reserve);
+	pn->limit[class] = hugepin_reserve_total(reserve) * READ_ONCE(reserve->user_limit_percent) / 100;
+	room = hugepin_account_room(user, pn->id, class, pn->limit[class], &pn->held[class]);
+	pn->can[class] = min(pn->free[class], room);
+}
+
+static struct plan *plan_make(const struct hugepin_request *request, struct hugepin_account *user)
 {
 	struct plan *plan;
 	nodemask_t others;
 	unsigned int i;
 	int class;
 
-	plan = kvzalloc(struct_size(plan, node, num_node_state(N_MEMORY) + 1), GFP_KERNEL);
+	plan = kvzalloc(struct_size(plan, node, nodes_weight(hugepin_nodes_online)), GFP_KERNEL);
 	if (!plan)
 		return NULL;
 	if (request->policy == HUGEPIN_POLICY_INTERLEAVE)
@@ -139,36 +133,43 @@ static struct plan *plan_make(const struct hugepin_request *request)
 	}
 	for (i = 0; i < plan->nr_nodes; i++)
 		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
-			plan->node[i].free[class] =
-				hugepin_reserve_free(&hugepin_node(plan->node[i].id)->reserve[class]);
+			look_at(&plan->node[i], class, user);
 	return plan;
 }
 
-static u64 plan_free(const struct plan *plan, unsigned int class)
+/*
+ * Says which bound was hit: free pages, or the user's share. @pn: the node that is short, NULL if all together are; then
+ * the share named is that of the first node on which it is what is missing.
+ */
+static int too_few(const struct plan *plan, struct hugepin_request *request, unsigned int class,
+		   const struct plan_node *pn, u64 asked)
 {
-	u64 sum = 0;
+	struct hugepin_shortfall *s = &request->shortfall;
+	const struct plan_node *limited = NULL;
 	unsigned int i;
 
-	for (i = 0; i < plan->nr_nodes; i++)
-		sum += plan->node[i].free[class];
-	return sum;
-}
-
-static int too_few(struct hugepin_request *request, unsigned int class, u32 node, u64 asked, u64 available)
-{
-	request->shortfall = (struct hugepin_shortfall){
-		.reason = HUGEPIN_SHORT_FREE,
-		.class = class,
-		.node = node,
-		.asked = asked,
-		.available = available,
-	};
-	return -ENOMEM;
-}
-
-static u32 only_node(const struct plan *plan)
-{
-	return plan->nr_nodes == 1 ? plan->node[0].id : HUGEPIN_NODE_ANY;
+	memset(s, 0, sizeof(*s));
+	s->class = class;
+	s->asked = asked;
+	if (!pn && plan->nr_nodes == 1)
+		pn = &plan->node[0];
+	s->node = pn ? pn->id : HUGEPIN_NODE_ANY;
+	for (i = 0; i < plan->nr_nodes; i++) {
+		if (pn && pn != &plan->node[i])
+			continue;
+		s->available += plan->node[i].free[class];
+		if (!limited && plan->node[i].can[class] < plan->node[i].free[class])
+			limited = &plan->node[i];
+	}
+	if (asked > s->available || !limited) {
+		s->reason = HUGEPIN_SHORT_FREE;
+		return -ENOMEM;
+	}
+	s->reason = HUGEPIN_SHORT_USER;
+	s->node = limited->id;
+	s->limit = limited->limit[class];
+	s->held = limited->held[class];
+	return -EDQUOT;
 }
 
 /* Fills the nodes one after the other. */
@@ -177,7 +178,7 @@ static void plan_fill(struct plan *plan, unsigned int class, u64 pages)
 	unsigned int i;
 
 	for (i = 0; i < plan->nr_nodes && pages; i++) {
-		u64 n = min(pages, plan->node[i].free[class] - plan->node[i].take[class]);
+		u64 n = min(pages, plan->node[i].can[class] - plan->node[i].take[class]);
 
 		plan->node[i].take[class] += n;
 		pages -= n;
@@ -191,23 +192,54 @@ static int plan_interleave(struct plan *plan, struct hugepin_request *request, u
 	unsigned int i;
 
 	for (i = 0; i < plan->nr_nodes; i++) {
-		u64 want = share + (i < rest), free = plan->node[i].free[class];
+		u64 want = share + (i < rest), can = plan->node[i].can[class];
 
-		if (want > free && !(request->flags & HUGEPIN_CREATE_FALLBACK))
-			return too_few(request, class, plan->node[i].id, want, free);
-		plan->node[i].take[class] = min(want, free);
-		missing += want - min(want, free);
+		if (want > can && !(request->flags & HUGEPIN_CREATE_FALLBACK))
+			return too_few(plan, request, class, &plan->node[i], want);
+		plan->node[i].take[class] = min(want, can);
+		missing += want - min(want, can);
 	}
 	plan_fill(plan, class, missing);
 	return 0;
 }
 
+static u64 plan_can(const struct plan *plan, unsigned int class)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < plan->nr_nodes; i++)
+		sum += plan->node[i].can[class];
+	return sum;
+}
+
+static u64 mount_room(const struct hugepin_request *request, unsigned int class)
+{
+	u64 limit, held;
+
+	if (!request->mount)
+		return U64_MAX;
+	limit = hugepin_account_limit(request->mount, class);
+	held = hugepin_account_held_class(request->mount, class);
+	return limit - min(limit, held);
+}
+
+static int over_mount(const struct plan *plan, struct hugepin_request *request, unsigned int class, u64 pages)
+{
+	too_few(plan, request, class, NULL, pages);	/* for the numbers of free pages */
+	request->shortfall.reason = HUGEPIN_SHORT_MOUNT;
+	request->shortfall.node = HUGEPIN_NODE_ANY;
+	request->shortfall.limit = hugepin_account_limit(request->mount, class);
+	request->shortfall.held = hugepin_account_held_class(request->mount, class);
+	return -EDQUOT;
+}
+
 static int plan_class(struct plan *plan, struct hugepin_request *request, unsigned int class, u64 pages)
 {
-	u64 free = plan_free(plan, class);
-
-	if (pages > free)
-		return too_few(request, class, only_node(plan), pages, free);
+	if (pages > plan_can(plan, class))
+		return too_few(plan, request, class, NULL, pages);
+	if (pages > mount_room(request, class))
+		return over_mount(plan, request, class, pages);
 	plan->nr[class] = pages;
 	if (request->policy == HUGEPIN_POLICY_INTERLEAVE)
 		return plan_interleave(plan, request, class, pages);
@@ -215,10 +247,10 @@ static int plan_class(struct plan *plan, struct hugepin_request *request, unsign
 	return 0;
 }
 
-/* bytes are checked not to wrap by the caller */
+/* ioctl.c has checked that rounding the bytes up does not wrap */
 static int plan_classes(struct plan *plan, struct hugepin_request *request)
 {
-	u64 bytes = request->bytes, nr_1g = 0, nr_2m = 0, free;
+	u64 bytes = request->bytes, nr_1g = 0, nr_2m = 0;
 	int ret;
 
 	if (request->classes == BIT(HUGEPIN_CLASS_1G))
@@ -226,9 +258,8 @@ static int plan_classes(struct plan *plan, struct hugepin_request *request)
 	else if (request->classes & BIT(HUGEPIN_CLASS_1G))
 		nr_1g = bytes >> PUD_SHIFT;
 	if (request->classes & BIT(HUGEPIN_CLASS_2M)) {
-		free = plan_free(plan, HUGEPIN_CLASS_1G);
-		if (nr_1g > free && request->flags & HUGEPIN_CREATE_FALLBACK)
-			nr_1g = free;
+		if (request->flags & HUGEPIN_CREATE_FALLBACK)
+			nr_1g = min3(nr_1g, plan_can(plan, HUGEPIN_CLASS_1G), mount_room(request, HUGEPIN_CLASS_1G));
 		nr_2m = DIV_ROUND_UP_ULL(bytes - (nr_1g << PUD_SHIFT), PMD_SIZE);
 	}
 	ret = plan_class(plan, request, HUGEPIN_CLASS_1G, nr_1g);
@@ -237,55 +268,25 @@ static int plan_classes(struct plan *plan, struct hugepin_request *request)
 	return ret;
 }
 
-static int over_limit(struct hugepin_request *request, u32 reason, unsigned int class, u32 node, u64 asked, u64 limit,
-		      u64 held)
+static u64 plan_pages(const struct plan *plan)
 {
-	request->shortfall = (struct hugepin_shortfall){
-		.reason = reason,
-		.class = class,
-		.node = node,
-		.asked = asked,
-		.limit = limit,
-		.held = held,
-	};
-	return -EDQUOT;
+	return plan->nr[HUGEPIN_CLASS_1G] + plan->nr[HUGEPIN_CLASS_2M];
 }
 
-static int plan_check_user(const struct plan *plan, struct hugepin_request *request, struct hugepin_account *user)
+/* What the region will be made of, by node. */
+static u32 plan_extents(const struct plan *plan, struct hugepin_extent *extents)
 {
-	unsigned int i, class;
+	unsigned int i;
+	u32 count = 0;
+	int id, class;
 
-	for (i = 0; i < plan->nr_nodes; i++) {
-		const struct plan_node *pn = &plan->node[i];
-
-		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
-			struct hugepin_reserve *reserve = &hugepin_node(pn->id)->reserve[class];
-			u64 limit = hugepin_reserve_total(reserve) * READ_ONCE(reserve->user_limit_percent) / 100;
-			u64 held = hugepin_account_held(user, pn->id, class);
-
-			if (pn->take[class] && held + pn->take[class] > limit)
-				return over_limit(request, HUGEPIN_SHORT_USER, class, pn->id, pn->take[class], limit,
-						  held);
-		}
-	}
-	return 0;
-}
-
-static int plan_check_mount(const struct plan *plan, struct hugepin_request *request)
-{
-	unsigned int class;
-
-	if (!request->mount)
-		return 0;
-	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
-		u64 limit = hugepin_account_limit(request->mount, class);
-		u64 held = hugepin_account_held_class(request->mount, class);
-
-		if (plan->nr[class] && (held > limit || plan->nr[class] > limit - held))
-			return over_limit(request, HUGEPIN_SHORT_MOUNT, class, HUGEPIN_NODE_ANY, plan->nr[class],
-					  limit, held);
-	}
-	return 0;
+	for_each_node_mask(id, hugepin_nodes_online)
+		for (i = 0; i < plan->nr_nodes; i++)
+			for (class = HUGEPIN_CLASS_COUNT - 1; class >= 0; class--)
+				if (plan->node[i].id == id && plan->node[i].take[class])
+					extents[count++] = (struct hugepin_extent){
+						.node = id, .class = class, .pages = plan->node[i].take[class] };
+	return count;
 }
 
 /* ---- carrying it out ---- */
@@ -299,6 +300,7 @@ static struct plan_node *take_from(struct plan *plan, unsigned int class, bool i
 	return &plan->node[in_turn ? (*at)++ % plan->nr_nodes : *at % plan->nr_nodes];
 }
 
+/* -EAGAIN: a page that was counted turned out faulty. */
 static int take_pages(struct plan *plan, const struct hugepin_request *request, struct hugepin_account *user,
 		      struct hugepin_region *region)
 {
@@ -306,20 +308,21 @@ static int take_pages(struct plan *plan, const struct hugepin_request *request, 
 	u64 n = 0, i;
 	int class;
 
+	region->nr_extents = plan_extents(plan, region->extents);
 	for (class = HUGEPIN_CLASS_COUNT - 1; class >= 0; class--) {
 		unsigned int at = 0;
 
 		for (i = 0; i < plan->nr[class]; i++) {
 			struct plan_node *pn = take_from(plan, class, in_turn, &at);
-			struct hugepin_page *page = hugepin_reserve_take(&hugepin_node(pn->id)->reserve[class]);
+			struct hugepin_page *page = hugepin_reserve_take(&hugepin_node(pn->id)->reserve[class], true);
 
-			if (!page)	/* warned: the counters lied */
-				return -ENOMEM;
+			if (!page)
+				return -EAGAIN;
 			hugepin_account_charge(page, user, request->mount);
 			region->pages[n++] = page;
 			*(class == HUGEPIN_CLASS_1G ? &region->nr_1g : &region->nr_2m) += 1;
+			cond_resched();
 		}
-		cond_resched();
 	}
 	return 0;
 }
@@ -352,6 +355,29 @@ static int zero_pages(struct hugepin_region *region)
 	return 0;
 }
 
+static void region_free(struct hugepin_region *region)
+{
+	if (region)
+		kvfree(region->extents);
+	kvfree(region);
+}
+
+static struct hugepin_region *region_alloc(u64 pages)
+{
+	struct hugepin_region *region;
+
+	region = kvzalloc(struct_size(region, pages, pages), GFP_KERNEL_ACCOUNT);
+	if (!region)
+		return NULL;
+	region->extents = kvcalloc(nodes_weight(hugepin_nodes_online) * HUGEPIN_CLASS_COUNT, sizeof(*region->extents),
+				   GFP_KERNEL_ACCOUNT);
+	if (!region->extents) {
+		region_free(region);
+		return NULL;
+	}
+	return region;
+}
+
 /* Nobody has seen the pages: what is zero still is. A faulty page is put aside. */
 static void put_pages(struct hugepin_region *region, int err)
 {
@@ -366,88 +392,99 @@ static void put_pages(struct hugepin_region *region, int err)
 		} else {
 			hugepin_reserve_put(page);
 		}
+		cond_resched();
 	}
+	region->nr_1g = 0;
+	region->nr_2m = 0;
 }
 
-static struct hugepin_region *take_planned(struct hugepin_request *request, struct hugepin_account *user)
+/*
+ * Plans and takes into *@region, which has room for *@room pages. Where that is too little, *@room is set and it is
+ * -ENOSPC: memory for it is got without the mutex.
+ */
+static int plan_and_take(struct hugepin_request *request, struct hugepin_account *user, struct hugepin_region *region,
+			 u64 *room)
 {
-	struct hugepin_region *region = NULL;
 	struct plan *plan;
 	int ret;
 
-	plan = plan_make(request);
+	lockdep_assert_held(&hugepin_take_mutex);
+	plan = plan_make(request, user);
 	if (!plan)
-		return ERR_PTR(-ENOMEM);
+		return -ENOMEM;
 	ret = plan_classes(plan, request);
-	if (!ret)
-		ret = plan_check_user(plan, request, user);
-	if (!ret)
-		ret = plan_check_mount(plan, request);
-	if (ret)
-		goto out;
-	ret = -ENOMEM;
-	region = kvzalloc(struct_size(region, pages, plan->nr[HUGEPIN_CLASS_1G] + plan->nr[HUGEPIN_CLASS_2M]),
-			  GFP_KERNEL_ACCOUNT);
-	if (!region)
-		goto out;
-	ret = take_pages(plan, request, user, region);
-	if (ret) {
-		put_pages(region, ret);
-		kvfree(region);
+	if (!ret && plan_pages(plan) > *room) {
+		*room = plan_pages(plan);
+		ret = -ENOSPC;
+	} else if (!ret) {
+		ret = take_pages(plan, request, user, region);
+		if (ret)
+			put_pages(region, 0);
 	}
-out:
 	kvfree(plan);
-	return ret ? ERR_PTR(ret) : region;
+	return ret;
 }
 
-/* One try; -EHWPOISON: a faulty page was put aside, try again. */
-static struct hugepin_region *try_make(struct hugepin_request *request, struct hugepin_account *user)
+/* One step of making it; the loop in hugepin_region_make() says what each result leads to. */
+static int try_make(struct hugepin_request *request, struct hugepin_account *user, struct hugepin_region **region,
+		    u64 *room)
 {
-	struct hugepin_region *region;
 	int ret;
 
-	if (mutex_lock_interruptible(&hugepin_take_mutex))
-		return ERR_PTR(-EINTR);
-	region = take_planned(request, user);
+	if (mutex_lock_killable(&hugepin_take_mutex))
+		return -EINTR;
+	ret = plan_and_take(request, user, *region, room);
 	mutex_unlock(&hugepin_take_mutex);
-	if (IS_ERR(region))
-		return region;
-	ret = zero_pages(region);
-	if (!ret)
-		return region;
-	put_pages(region, ret);
-	kvfree(region);
-	return ERR_PTR(ret);
+	if (ret == -ENOSPC) {
+		region_free(*region);
+		*region = region_alloc(*room);
+		return *region ? -EAGAIN : -ENOMEM;
+	}
+	if (ret)
+		return ret;
+	ret = zero_pages(*region);
+	if (ret)
+		put_pages(*region, ret);
+	return ret == -EHWPOISON ? -EAGAIN : ret;
 }
 
 struct hugepin_region *hugepin_region_make(struct hugepin_request *request)
 {
-	struct hugepin_region *region;
+	struct hugepin_region *region = NULL;
 	struct hugepin_account *user;
 	bool looked = false;
-	long err;
+	u64 room = 0;
+	int ret;
 
-	user = hugepin_account_user(current_euid());
+	user = hugepin_account_user();
 	if (!user)
 		return ERR_PTR(-ENOMEM);
 	for (;;) {
-		region = try_make(request, user);
-		err = PTR_ERR_OR_ZERO(region);
+		ret = try_make(request, user, &region, &room);
+		if (ret == -EAGAIN && !fatal_signal_pending(current))
+			continue;
 		/* what is short may have come back from quarantine since the last look */
-		if ((err == -ENOMEM || err == -EDQUOT) && !looked) {
-			hugepin_quarantine_check();
-			looked = true;
-		} else if (err != -EHWPOISON) {
+		if ((ret != -ENOMEM && ret != -EDQUOT) || looked)
 			break;
-		}
+		hugepin_quarantine_check();
+		looked = true;
 	}
 	hugepin_account_put(user);
-	if (err)
-		return region;
+	if (ret) {
+		region_free(region);
+		return ERR_PTR(ret == -EAGAIN ? -EINTR : ret);
+	}
 	region->owner = current_euid();
 	region->created_ns = ktime_get_real_ns();
 	atomic64_inc(&region_count);
 	return region;
+}
+
+void hugepin_region_discard(struct hugepin_region *region)
+{
+	put_pages(region, 0);
+	region_free(region);
+	atomic64_dec(&region_count);
 }
 
 void hugepin_region_end(struct hugepin_region *region)
@@ -459,6 +496,6 @@ void hugepin_region_end(struct hugepin_region *region)
 		hugepin_reserve_release(region->pages[i]);
 		cond_resched();
 	}
-	kvfree(region);
+	region_free(region);
 	atomic64_dec(&region_count);
 }

@@ -3,13 +3,16 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/nospec.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "hugepin.h"
 #include "trace.h"
 
-#define QUARANTINE_INTERVAL	(HZ / 10)
+/* How often the quarantine is looked through: at first, and after longer and longer without a page coming back. */
+#define QUARANTINE_SHORT	(HZ / 10)
+#define QUARANTINE_LONG		(2 * HZ)
 #define QUARANTINE_BATCH	256
 
 nodemask_t hugepin_nodes_online;
@@ -18,12 +21,15 @@ DEFINE_MUTEX(hugepin_take_mutex);	/* see hugepin.h for the order of locks */
 static DEFINE_MUTEX(resize_mutex);
 static struct hugepin_node *nodes[MAX_NUMNODES];
 
+static unsigned long quarantine_interval = QUARANTINE_SHORT;
 static void quarantine_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(quarantine_dwork, quarantine_work);
 
 struct hugepin_node *hugepin_node(int id)
 {
-	return id >= 0 && id < MAX_NUMNODES ? nodes[id] : NULL;
+	if (id < 0 || id >= MAX_NUMNODES)
+		return NULL;
+	return nodes[array_index_nospec(id, MAX_NUMNODES)];	/* ids come from user space */
 }
 
 static struct list_head *list_of(struct hugepin_reserve *reserve, enum hugepin_page_state state)
@@ -107,34 +113,42 @@ void hugepin_reserve_snapshot(struct hugepin_reserve *reserve, struct hugepin_in
 /* ---- taking and giving back ---- */
 
 /*
- * Only takers and shrinkers remove free pages, all under take_mutex; the scrubber keeps a page for a moment. So when
- * the counters say that there is one, either a list has it or the scrubber will bring it.
+ * The only free pages are in the hands of the scrubber: have it bring them back as they are. It may also find one faulty,
+ * so that there is none in the end.
  */
-struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve)
+static void wait_for_scrubber(struct hugepin_reserve *reserve)
+{
+	lockdep_assert_held(&reserve->lock);
+	reserve->hurry++;
+	while (list_empty(&reserve->clean) && list_empty(&reserve->dirty) && reserve->scrubbing) {
+		spin_unlock(&reserve->lock);
+		wake_up_all(&reserve->scrub_wait);
+		wait_event(reserve->scrub_wait, !READ_ONCE(reserve->scrubbing) ||
+			   !list_empty_careful(&reserve->clean) || !list_empty_careful(&reserve->dirty));
+		spin_lock(&reserve->lock);
+	}
+	reserve->hurry--;
+}
+
+struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool clean_first)
 {
 	struct hugepin_page *page;
 	bool waited = false;
 
 	lockdep_assert_held(&hugepin_take_mutex);
 	spin_lock(&reserve->lock);
-	while (list_empty(&reserve->clean) && list_empty(&reserve->dirty)) {
-		if (WARN_ON_ONCE(!reserve->scrubbing)) {
-			spin_unlock(&reserve->lock);
-			return NULL;
-		}
-		spin_unlock(&reserve->lock);
-		atomic_inc(&reserve->hurry);
-		wait_event(reserve->scrub_wait,
-			   !list_empty_careful(&reserve->clean) || !list_empty_careful(&reserve->dirty));
-		atomic_dec(&reserve->hurry);
+	if (list_empty(&reserve->clean) && list_empty(&reserve->dirty) && reserve->scrubbing) {
+		wait_for_scrubber(reserve);
 		waited = true;
-		spin_lock(&reserve->lock);
 	}
-	page = list_first_entry_or_null(&reserve->clean, struct hugepin_page, link);
+	page = list_first_entry_or_null(clean_first ? &reserve->clean : &reserve->dirty, struct hugepin_page, link);
 	if (!page)
-		page = list_first_entry(&reserve->dirty, struct hugepin_page, link);
-	page->zeroed = page->state == HUGEPIN_CLEAN;
-	set_state(page, HUGEPIN_IN_USE);
+		page = list_first_entry_or_null(clean_first ? &reserve->dirty : &reserve->clean, struct hugepin_page,
+						link);
+	if (page) {
+		page->zeroed = page->state == HUGEPIN_CLEAN;
+		set_state(page, HUGEPIN_IN_USE);
+	}
 	spin_unlock(&reserve->lock);
 	if (waited)		/* the scrubber stopped for us */
 		hugepin_scrub_kick(hugepin_node(reserve->node));
@@ -152,6 +166,12 @@ void hugepin_reserve_put(struct hugepin_page *page)
 	hugepin_scrub_kick(hugepin_node(reserve->node));
 }
 
+static void say_poisoned(const struct hugepin_reserve *reserve)
+{
+	pr_err("node %d: a %s page is faulty and is not used again\n", reserve->node,
+	       hugepin_class_name(reserve->class));
+}
+
 void hugepin_reserve_poison(struct hugepin_page *page)
 {
 	struct hugepin_reserve *reserve = page->reserve;
@@ -160,8 +180,35 @@ void hugepin_reserve_poison(struct hugepin_page *page)
 	spin_lock(&reserve->lock);
 	set_state(page, HUGEPIN_POISONED);
 	spin_unlock(&reserve->lock);
-	pr_err("node %d: a %s page is faulty and is not used again\n", reserve->node,
-	       hugepin_class_name(reserve->class));
+	say_poisoned(reserve);
+}
+
+struct hugepin_page *hugepin_reserve_scrub_begin(struct hugepin_reserve *reserve)
+{
+	struct hugepin_page *page = NULL;
+
+	spin_lock(&reserve->lock);
+	if (!reserve->hurry)
+		page = list_first_entry_or_null(&reserve->dirty, struct hugepin_page, link);
+	if (page) {
+		list_del_init(&page->link);
+		reserve->scrubbing++;
+	}
+	spin_unlock(&reserve->lock);
+	return page;
+}
+
+void hugepin_reserve_scrub_end(struct hugepin_page *page, int err)
+{
+	struct hugepin_reserve *reserve = page->reserve;
+
+	spin_lock(&reserve->lock);
+	reserve->scrubbing--;
+	set_state(page, !err ? HUGEPIN_CLEAN : err == -EHWPOISON ? HUGEPIN_POISONED : HUGEPIN_DIRTY);
+	spin_unlock(&reserve->lock);
+	wake_up_all(&reserve->scrub_wait);
+	if (err == -EHWPOISON)
+		say_poisoned(reserve);
 }
 
 void hugepin_reserve_release(struct hugepin_page *page)
@@ -181,7 +228,8 @@ void hugepin_reserve_release(struct hugepin_page *page)
 		hugepin_scrub_kick(hugepin_node(reserve->node));
 	} else {
 		trace_hugepin_quarantine(reserve->node, reserve->class, page_ref_count(page->page));
-		mod_delayed_work(hugepin_wq, &quarantine_dwork, QUARANTINE_INTERVAL);
+		WRITE_ONCE(quarantine_interval, QUARANTINE_SHORT);
+		queue_delayed_work(hugepin_wq, &quarantine_dwork, QUARANTINE_SHORT);
 	}
 }
 
@@ -217,57 +265,95 @@ static unsigned int quarantine_batch(struct hugepin_reserve *reserve, u64 count)
 	return seen;
 }
 
+static u64 quarantined(struct hugepin_reserve *reserve)
+{
+	return READ_ONCE(reserve->nr[HUGEPIN_QUARANTINED]);
+}
+
+/* True if a page came back. */
 static bool quarantine_scan(struct hugepin_reserve *reserve)
 {
-	u64 left, before;
+	u64 before = quarantined(reserve), left = before;
+	unsigned int seen;
 
-	spin_lock(&reserve->lock);
-	before = reserve->nr[HUGEPIN_QUARANTINED];
-	spin_unlock(&reserve->lock);
-	left = before;
 	while (left) {
-		unsigned int seen = quarantine_batch(reserve, left);
-
+		seen = quarantine_batch(reserve, left);
 		if (!seen)
 			break;
 		left -= seen;
 		cond_resched();
 	}
-	spin_lock(&reserve->lock);
-	left = reserve->nr[HUGEPIN_QUARANTINED];
-	spin_unlock(&reserve->lock);
-	if (left < before)
-		hugepin_scrub_kick(hugepin_node(reserve->node));
-	return left;
+	if (quarantined(reserve) >= before)
+		return false;
+	hugepin_scrub_kick(hugepin_node(reserve->node));
+	return true;
 }
+
+static DEFINE_MUTEX(scan_mutex);	/* so that a scan sees every page once */
+static unsigned long scanned_at;	/* jiffies, under scan_mutex */
 
 static bool quarantine_scan_all(void)
 {
-	static DEFINE_MUTEX(scan_mutex);	/* so that a scan sees every page once */
 	struct hugepin_node *node;
-	bool left = false;
+	bool back = false;
 	int id, class;
 
-	mutex_lock(&scan_mutex);
+	lockdep_assert_held(&scan_mutex);
 	for_each_hugepin_node(node, id)
 		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
-			left |= quarantine_scan(&node->reserve[class]);
-	mutex_unlock(&scan_mutex);
-	return left;
+			back |= quarantine_scan(&node->reserve[class]);
+	scanned_at = jiffies;
+	return back;
 }
 
+static bool quarantine_empty(void)
+{
+	struct hugepin_node *node;
+	int id, class;
+
+	for_each_hugepin_node(node, id)
+		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
+			if (quarantined(&node->reserve[class]))
+				return false;
+	return true;
+}
+
+/* Anybody can make us look, so not more often than the work does by itself at its quickest. */
 void hugepin_quarantine_check(void)
 {
-	quarantine_scan_all();
+	if (quarantine_empty() || mutex_lock_killable(&scan_mutex))
+		return;
+	if (time_after(jiffies, scanned_at + QUARANTINE_SHORT / 4))
+		quarantine_scan_all();
+	mutex_unlock(&scan_mutex);
 }
 
 static void quarantine_work(struct work_struct *work)
 {
-	if (quarantine_scan_all() && !READ_ONCE(hugepin_stopping))
-		mod_delayed_work(hugepin_wq, &quarantine_dwork, QUARANTINE_INTERVAL);
+	unsigned long interval = READ_ONCE(quarantine_interval);
+	bool back;
+
+	mutex_lock(&scan_mutex);
+	back = quarantine_scan_all();
+	mutex_unlock(&scan_mutex);
+	interval = back ? QUARANTINE_SHORT : min_t(unsigned long, interval * 2, QUARANTINE_LONG);
+	WRITE_ONCE(quarantine_interval, interval);
+	if (!quarantine_empty() && !READ_ONCE(hugepin_stopping))
+		queue_delayed_work(hugepin_wq, &quarantine_dwork, interval);
 }
 
 /* ---- growing and shrinking ---- */
+
+/* Poisoned pages are held for good and count for nothing that is asked. */
+static u64 usable_pages(struct hugepin_reserve *reserve)
+{
+	u64 pages;
+
+	spin_lock(&reserve->lock);
+	pages = total_locked(reserve) - reserve->nr[HUGEPIN_POISONED];
+	spin_unlock(&reserve->lock);
+	return pages;
+}
 
 static int grow_by_one(struct hugepin_reserve *reserve)
 {
@@ -280,7 +366,7 @@ static int grow_by_one(struct hugepin_reserve *reserve)
 	page->page = hugepin_page_alloc(reserve->node, reserve->class, &reserve->cursor, &zeroed);
 	if (!page->page) {
 		kfree(page);
-		return -ENOMEM;
+		return -ENOSPC;
 	}
 	INIT_LIST_HEAD(&page->link);
 	page->reserve = reserve;
@@ -298,9 +384,10 @@ static int grow_by_one(struct hugepin_reserve *reserve)
 static int grow(struct hugepin_reserve *reserve, u64 pages)
 {
 	u64 have;
+	int ret;
 
 	reserve->cursor = 0;
-	while ((have = hugepin_reserve_total(reserve)) < pages) {
+	while ((have = usable_pages(reserve)) < pages) {
 		if (signal_pending(current) || READ_ONCE(hugepin_stopping))
 			return -EINTR;
 		if (!hugepin_node_has_room(reserve->node, reserve->class)) {
@@ -308,10 +395,11 @@ static int grow(struct hugepin_reserve *reserve, u64 pages)
 				reserve->node, have, pages, hugepin_class_name(reserve->class));
 			return -ENOMEM;
 		}
-		if (grow_by_one(reserve)) {
-			pr_warn("node %d: %llu of %llu %s pages: no further free range of %llu KiB\n", reserve->node,
-				have, pages, hugepin_class_name(reserve->class),
-				hugepin_class_bytes(reserve->class) >> 10);
+		ret = grow_by_one(reserve);
+		if (ret) {
+			pr_warn("node %d: %llu of %llu %s pages: %s\n", reserve->node, have, pages,
+				hugepin_class_name(reserve->class),
+				ret == -ENOSPC ? "no further free range of that size" : "no memory");
 			return -ENOMEM;
 		}
 		cond_resched();
@@ -322,31 +410,36 @@ static int grow(struct hugepin_reserve *reserve, u64 pages)
 /* One page back to the system, dirty ones first; false if none is free. */
 static bool shrink_by_one(struct hugepin_reserve *reserve)
 {
-	struct hugepin_page *page = NULL;
+	struct hugepin_page *page;
 
 	mutex_lock(&hugepin_take_mutex);
-	if (hugepin_reserve_free(reserve))
-		page = hugepin_reserve_take(reserve);
+	page = hugepin_reserve_take(reserve, false);
 	if (page) {
 		spin_lock(&reserve->lock);
-		reserve->nr[HUGEPIN_IN_USE]--;
+		reserve->nr[page->state]--;
 		spin_unlock(&reserve->lock);
 	}
 	mutex_unlock(&hugepin_take_mutex);
 	if (!page)
 		return false;
-	hugepin_page_free(page->page);
+	hugepin_page_free(page->page, reserve->class);
 	kfree(page);
 	return true;
 }
 
 static int shrink(struct hugepin_reserve *reserve, u64 pages)
 {
-	while (hugepin_reserve_total(reserve) > pages) {
+	bool looked = false;
+
+	while (usable_pages(reserve) > pages) {
 		if (signal_pending(current) || READ_ONCE(hugepin_stopping))
 			return -EINTR;
-		if (!shrink_by_one(reserve))
-			return -EBUSY;
+		if (!shrink_by_one(reserve)) {
+			if (looked)
+				return -EBUSY;
+			hugepin_quarantine_check();
+			looked = true;
+		}
 		cond_resched();
 	}
 	return 0;
@@ -366,10 +459,7 @@ int hugepin_reserve_resize(struct hugepin_reserve *reserve, u64 pages)
 	spin_lock(&reserve->lock);
 	reserve->asked = pages;
 	spin_unlock(&reserve->lock);
-	if (hugepin_reserve_total(reserve) < pages)
-		ret = grow(reserve, pages);
-	else
-		ret = shrink(reserve, pages);
+	ret = usable_pages(reserve) < pages ? grow(reserve, pages) : shrink(reserve, pages);
 	trace_hugepin_resize(reserve->node, reserve->class, pages, hugepin_reserve_total(reserve), ret);
 	mutex_unlock(&resize_mutex);
 	return ret;
@@ -416,10 +506,10 @@ static void free_list(struct list_head *list)
 	struct hugepin_page *page, *next;
 
 	list_for_each_entry_safe(page, next, list, link) {
-		if (page->state == HUGEPIN_QUARANTINED)		/* its last holder frees it */
-			hugepin_account_uncharge(page);
-		hugepin_page_free(page->page);
+		hugepin_account_uncharge(page);		/* quarantined; its last holder frees it */
+		hugepin_page_free(page->page, page->reserve->class);
 		kfree(page);
+		cond_resched();
 	}
 }
 
@@ -431,7 +521,9 @@ void hugepin_reserve_exit(void)
 
 	WRITE_ONCE(hugepin_stopping, true);
 	cancel_delayed_work_sync(&quarantine_dwork);
-	hugepin_quarantine_check();
+	mutex_lock(&scan_mutex);
+	quarantine_scan_all();
+	mutex_unlock(&scan_mutex);
 	for_each_hugepin_node(node, id)
 		hugepin_scrub_stop(node);
 	for_each_hugepin_node(node, id) {
@@ -446,7 +538,6 @@ void hugepin_reserve_exit(void)
 			free_list(&reserve->dirty);
 			free_list(&reserve->quarantine);
 			free_list(&reserve->poisoned);
-			cond_resched();
 		}
 		nodes[id] = NULL;
 		kfree(node);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Background zeroing: dirty pages become clean, one worker a node. */
-#include <linux/delay.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/workqueue.h>
@@ -11,54 +10,20 @@ bool hugepin_scrub_enabled = true;
 unsigned int hugepin_scrub_throttle_mib_s;
 
 /* A taker waits for the page in hand, or the module goes: bring it back as it is. */
-static bool must_stop(void *arg)
+static bool must_stop(const struct hugepin_reserve *reserve)
+{
+	return READ_ONCE(reserve->hurry) || READ_ONCE(hugepin_stopping);
+}
+
+/* Every 2 MiB: keeps to the rate, and tells whether to stop. */
+static bool pace(void *arg)
 {
 	struct hugepin_reserve *reserve = arg;
-
-	return atomic_read(&reserve->hurry) || READ_ONCE(hugepin_stopping);
-}
-
-static struct hugepin_page *scrub_begin(struct hugepin_reserve *reserve)
-{
-	struct hugepin_page *page = NULL;
-
-	spin_lock(&reserve->lock);
-	if (!atomic_read(&reserve->hurry))
-		page = list_first_entry_or_null(&reserve->dirty, struct hugepin_page, link);
-	if (page) {
-		list_del_init(&page->link);
-		reserve->scrubbing++;
-	}
-	spin_unlock(&reserve->lock);
-	return page;
-}
-
-static void scrub_end(struct hugepin_page *page, int err)
-{
-	struct hugepin_reserve *reserve = page->reserve;
-
-	spin_lock(&reserve->lock);
-	reserve->scrubbing--;
-	if (!err) {
-		reserve->nr[HUGEPIN_DIRTY]--;
-		reserve->nr[HUGEPIN_CLEAN]++;
-		page->state = HUGEPIN_CLEAN;
-		list_add(&page->link, &reserve->clean);
-	} else {
-		list_add(&page->link, &reserve->dirty);
-	}
-	spin_unlock(&reserve->lock);
-	if (err == -EHWPOISON)
-		hugepin_reserve_poison(page);
-	wake_up_all(&reserve->scrub_wait);
-}
-
-static void throttle(u64 bytes)
-{
 	unsigned int mib_s = READ_ONCE(hugepin_scrub_throttle_mib_s);
 
 	if (mib_s)
-		msleep(min_t(u64, div_u64(bytes >> 10, mib_s) + 1, 10 * MSEC_PER_SEC));
+		wait_event_idle_timeout(reserve->scrub_wait, must_stop(reserve), max(2 * HZ / mib_s, 1u));
+	return must_stop(reserve);
 }
 
 static bool scrub_one(struct hugepin_reserve *reserve)
@@ -68,13 +33,11 @@ static bool scrub_one(struct hugepin_reserve *reserve)
 
 	if (!READ_ONCE(hugepin_scrub_enabled) || READ_ONCE(hugepin_stopping))
 		return false;
-	page = scrub_begin(reserve);
+	page = hugepin_reserve_scrub_begin(reserve);
 	if (!page)
 		return false;
-	err = hugepin_page_zero(page->page, hugepin_class_order(reserve->class), must_stop, reserve);
-	scrub_end(page, err);
-	if (!err)
-		throttle(hugepin_class_bytes(reserve->class));
+	err = hugepin_page_zero(page->page, hugepin_class_order(reserve->class), pace, reserve);
+	hugepin_reserve_scrub_end(page, err);
 	return true;
 }
 
@@ -102,7 +65,12 @@ void hugepin_scrub_kick(struct hugepin_node *node)
 		queue_work_node(node->id, hugepin_wq, &node->scrub);
 }
 
+/* hugepin_stopping is set */
 void hugepin_scrub_stop(struct hugepin_node *node)
 {
+	int class;
+
+	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
+		wake_up_all(&node->reserve[class].scrub_wait);
 	cancel_work_sync(&node->scrub);
 }

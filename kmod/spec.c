@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The reserve= parameter: NODE:CLASS:COUNT[%] entries with commas between them, NODE an id or * for every node with
- * memory, CLASS 1G or 2M, COUNT in pages or in percent of the node's memory: "0:1G:4,1:1G:4,*:2M:10%".
+ * Numbers from text, and the reserve= parameter: NODE:CLASS:COUNT[%] entries with commas between them, NODE an id or *
+ * for every node with memory, CLASS 1G or 2M, COUNT in pages or in percent of the node's memory: "0:1G:4,*:2M:10%".
  */
+#include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 
 #include "hugepin.h"
 
-/* Digits up to @end; moves *@p behind it. */
-static int parse_number(const char **p, char end, u64 *out)
+int hugepin_parse_digits(const char **text, unsigned int base, u64 max, u64 *out)
 {
+	const char *p = *text;
 	u64 value = 0;
-	const char *s = *p;
 
-	for (; *s >= '0' && *s <= '9'; s++) {
-		if (value > (U64_MAX - 9) / 10)
-			return -EINVAL;
-		value = value * 10 + (*s - '0');
+	for (; *p >= '0' && *p < '0' + base; p++) {
+		u64 digit = *p - '0';
+
+		if (digit > max || value > (max - digit) / base)
+			return -ERANGE;
+		value = value * base + digit;
 	}
-	if (s == *p || *s != end)
+	if (p == *text)
 		return -EINVAL;
-	*p = end ? s + 1 : s;
+	*text = p;
 	*out = value;
 	return 0;
 }
 
-static int parse_node(const char **p, nodemask_t *nodes)
+static int __init parse_node(const char **p, nodemask_t *nodes)
 {
 	u64 id;
 
-	if ((*p)[0] == '*' && (*p)[1] == ':') {
+	if (**p == '*') {
 		*nodes = hugepin_nodes_online;
-		*p += 2;
-		return 0;
+		++*p;
+	} else {
+		if (hugepin_parse_digits(p, 10, U64_MAX, &id))
+			return -EINVAL;
+		if (id >= MAX_NUMNODES || !hugepin_node(id))
+			return -ENODEV;
+		*nodes = nodemask_of_node(id);
 	}
-	if (parse_number(p, ':', &id))
-		return -EINVAL;
-	if (id >= MAX_NUMNODES || !hugepin_node(id))
-		return -ENODEV;
-	*nodes = nodemask_of_node(id);
-	return 0;
+	return *(*p)++ == ':' ? 0 : -EINVAL;
 }
 
-static int parse_class(const char **p, unsigned int *class)
+static int __init parse_class(const char **p, unsigned int *class)
 {
 	for (*class = 0; *class < HUGEPIN_CLASS_COUNT; (*class)++) {
 		size_t len = strlen(hugepin_class_name(*class));
@@ -57,33 +60,51 @@ static int parse_class(const char **p, unsigned int *class)
 	return -EINVAL;
 }
 
-static int parse_entry(const char *text, struct hugepin_spec *spec)
+static int __init parse_entry(const char *text, struct hugepin_spec *spec)
 {
-	size_t len = strlen(text);
 	int ret;
 
 	ret = parse_node(&text, &spec->nodes);
 	if (!ret)
 		ret = parse_class(&text, &spec->class);
+	if (!ret)
+		ret = hugepin_parse_digits(&text, 10, U64_MAX, &spec->count);
 	if (ret)
 		return ret;
-	if (hugepin_absent[spec->class])
-		return -EOPNOTSUPP;
-	spec->percent = len && text[strlen(text) - 1] == '%';
-	ret = parse_number(&text, spec->percent ? '%' : '\0', &spec->count);
-	if (!ret && spec->percent && (*text || spec->count > 100))
-		ret = -EINVAL;
-	return ret;
+	spec->percent = *text == '%';
+	if (spec->percent)
+		text++;
+	if (*text || (spec->percent && spec->count > 100))
+		return -EINVAL;
+	return hugepin_absent[spec->class] ? -EOPNOTSUPP : 0;
 }
 
-static u64 spec_pages(const struct hugepin_spec *spec, int node)
+static u64 __init spec_pages(const struct hugepin_spec *spec, int node)
 {
 	if (!spec->percent)
 		return spec->count;
 	return node_present_pages(node) * spec->count / 100 >> hugepin_class_order(spec->class);
 }
 
-int hugepin_spec_parse(const char *text, struct hugepin_spec *specs, unsigned int *count)
+/* The last entry for a node and class holds; all together must fit into the node. */
+static int __init check_node(const struct hugepin_spec *specs, unsigned int count, int node)
+{
+	u64 pages[HUGEPIN_CLASS_COUNT] = {};
+	unsigned int i, class;
+	u64 sum = 0;
+
+	for (i = 0; i < count; i++)
+		if (node_isset(node, specs[i].nodes))
+			pages[specs[i].class] = spec_pages(&specs[i], node);
+	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
+		if (pages[class] > hugepin_node_max_pages(node, class))
+			return -ERANGE;
+		sum += pages[class] << hugepin_class_order(class);
+	}
+	return sum > hugepin_node_max_pages(node, HUGEPIN_CLASS_2M) << HUGEPIN_ORDER_2M ? -ERANGE : 0;
+}
+
+int __init hugepin_spec_parse(const char *text, struct hugepin_spec *specs, unsigned int *count)
 {
 	char *copy, *rest, *entry;
 	int ret = 0, id;
@@ -94,38 +115,50 @@ int hugepin_spec_parse(const char *text, struct hugepin_spec *specs, unsigned in
 		return -ENOMEM;
 	rest = copy;
 	while (!ret && (entry = strsep(&rest, ","))) {
-		struct hugepin_spec *spec = &specs[*count];
-
-		ret = *count < HUGEPIN_SPEC_MAX ? parse_entry(entry, spec) : -E2BIG;
-		if (!ret)
-			for_each_node_mask(id, spec->nodes)
-				if (spec_pages(spec, id) > hugepin_node_max_pages(id, spec->class))
-					ret = -ERANGE;
+		ret = *count < HUGEPIN_SPEC_MAX ? parse_entry(entry, &specs[*count]) : -E2BIG;
 		if (ret)
-			pr_err("reserve=%s: '%s' is refused (%d): NODE:1G|2M:COUNT[%%], node with memory, class of this kernel, no more than the node can hold\n",
+			pr_err("reserve=%s: '%s' is refused (%d): want NODE:1G|2M:COUNT[%%], a node with memory, a class of this kernel\n",
 			       text, entry, ret);
 		else
 			(*count)++;
 	}
 	kfree(copy);
+	for_each_node_mask(id, hugepin_nodes_online) {
+		if (ret)
+			break;
+		ret = check_node(specs, *count, id);
+		if (ret)
+			pr_err("reserve=%s is refused (%d): more than node %d can ever hold\n", text, ret, id);
+	}
 	return ret;
 }
 
-/* A shortfall is said here and in asked_hugepages against nr_hugepages; the module stays, with what it got. */
-void hugepin_spec_apply(const struct hugepin_spec *specs, unsigned int count)
+static void __init apply_class(const struct hugepin_spec *spec)
 {
-	unsigned int i;
 	int id, ret;
 
-	for (i = 0; i < count; i++) {
-		for_each_node_mask(id, specs[i].nodes) {
-			struct hugepin_reserve *reserve = &hugepin_node(id)->reserve[specs[i].class];
-			u64 pages = spec_pages(&specs[i], id);
+	for_each_node_mask(id, spec->nodes) {
+		struct hugepin_reserve *reserve = &hugepin_node(id)->reserve[spec->class];
+		u64 pages = spec_pages(spec, id);
 
-			ret = hugepin_reserve_resize(reserve, pages);
-			if (ret)
-				pr_err("reserve=: node %d: asked %llu %s pages, got %llu (%d)\n", id, pages,
-				       hugepin_class_name(specs[i].class), hugepin_reserve_total(reserve), ret);
-		}
+		ret = hugepin_reserve_resize(reserve, pages);
+		if (ret)
+			pr_err("reserve=: node %d: asked %llu %s pages, got %llu (%d)\n", id, pages,
+			       hugepin_class_name(spec->class), hugepin_reserve_total(reserve), ret);
 	}
+}
+
+/*
+ * 1G pages first: 2M pages would break their ranges up. A shortfall is said here and in asked_hugepages against
+ * nr_hugepages; the module stays, with what it got.
+ */
+void __init hugepin_spec_apply(const struct hugepin_spec *specs, unsigned int count)
+{
+	unsigned int i;
+	int class;
+
+	for (class = HUGEPIN_CLASS_COUNT - 1; class >= 0; class--)
+		for (i = 0; i < count; i++)
+			if (specs[i].class == class)
+				apply_class(&specs[i]);
 }

@@ -9,7 +9,6 @@
 #include "hugepin.h"
 
 static struct kobject *scrub_kobj;
-static struct kobject *class_kobj[MAX_NUMNODES][HUGEPIN_CLASS_COUNT];
 
 static struct hugepin_reserve *to_reserve(struct kobject *kobj)
 {
@@ -18,17 +17,21 @@ static struct hugepin_reserve *to_reserve(struct kobject *kobj)
 
 	for_each_hugepin_node(node, id)
 		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
-			if (class_kobj[id][class] == kobj)
+			if (node->reserve[class].kobj == kobj)
 				return &node->reserve[class];
 	return NULL;
 }
 
 /* Decimal digits, one newline at the end allowed: no sign, no space, no base prefix. */
-static int parse_digits(const char *buf, u64 *out)
+static int parse_knob(const char *buf, u64 max, u64 *out)
 {
-	if (*buf < '0' || *buf > '9')
-		return -EINVAL;
-	return kstrtou64(buf, 10, out);
+	int ret = hugepin_parse_digits(&buf, 10, max, out);
+
+	if (ret)
+		return ret;
+	if (*buf == '\n')
+		buf++;
+	return *buf ? -EINVAL : 0;
 }
 
 /* ---- nodeN/hugepages-<kB>kB/ ---- */
@@ -43,7 +46,7 @@ static ssize_t nr_hugepages_store(struct kobject *kobj, struct kobj_attribute *a
 	u64 pages;
 	int ret;
 
-	ret = parse_digits(buf, &pages);
+	ret = parse_knob(buf, U64_MAX, &pages);
 	if (!ret)
 		ret = hugepin_reserve_resize(to_reserve(kobj), pages);
 	return ret ?: count;
@@ -62,11 +65,9 @@ static ssize_t user_limit_percent_store(struct kobject *kobj, struct kobj_attrib
 	u64 percent;
 	int ret;
 
-	ret = parse_digits(buf, &percent);
+	ret = parse_knob(buf, 100, &percent);
 	if (ret)
 		return ret;
-	if (percent > 100)
-		return -EINVAL;
 	WRITE_ONCE(to_reserve(kobj)->user_limit_percent, percent);
 	return count;
 }
@@ -121,11 +122,9 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr, 
 	u64 on;
 	int id, ret;
 
-	ret = parse_digits(buf, &on);
+	ret = parse_knob(buf, 1, &on);
 	if (ret)
 		return ret;
-	if (on > 1)
-		return -EINVAL;
 	WRITE_ONCE(hugepin_scrub_enabled, on);
 	if (on)
 		for_each_hugepin_node(node, id)
@@ -145,11 +144,9 @@ static ssize_t throttle_mib_s_store(struct kobject *kobj, struct kobj_attribute 
 	u64 rate;
 	int ret;
 
-	ret = parse_digits(buf, &rate);
+	ret = parse_knob(buf, UINT_MAX, &rate);
 	if (ret)
 		return ret;
-	if (rate > UINT_MAX)
-		return -EINVAL;
 	WRITE_ONCE(hugepin_scrub_throttle_mib_s, rate);
 	return count;
 }
@@ -205,13 +202,12 @@ const struct attribute_group *hugepin_device_groups[] = { &device_group, NULL };
 
 static int add_class(struct hugepin_node *node, int class)
 {
+	struct kobject **kobj = &node->reserve[class].kobj;
 	char name[32];
 
 	snprintf(name, sizeof(name), "hugepages-%llukB", hugepin_class_bytes(class) >> 10);
-	class_kobj[node->id][class] = kobject_create_and_add(name, node->kobj);
-	if (!class_kobj[node->id][class])
-		return -ENOMEM;
-	return sysfs_create_group(class_kobj[node->id][class], &reserve_group);
+	*kobj = kobject_create_and_add(name, node->kobj);
+	return *kobj ? sysfs_create_group(*kobj, &reserve_group) : -ENOMEM;
 }
 
 static int add_node(struct hugepin_node *node, struct kobject *device)
@@ -255,20 +251,26 @@ fail:
 	return ret;
 }
 
-/* Waits for stores that are under way; hugepin_stopping makes them short. */
+/* Waits for reads and writes that are under way. */
+static void remove(struct kobject **kobj)
+{
+	if (!*kobj)
+		return;
+	kobject_del(*kobj);
+	kobject_put(*kobj);
+	*kobj = NULL;
+}
+
+/* hugepin_stopping makes long writes end. */
 void hugepin_sysfs_exit(void)
 {
 	struct hugepin_node *node;
 	int id, class;
 
 	for_each_hugepin_node(node, id) {
-		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
-			kobject_put(class_kobj[id][class]);
-			class_kobj[id][class] = NULL;
-		}
-		kobject_put(node->kobj);
-		node->kobj = NULL;
+		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
+			remove(&node->reserve[class].kobj);
+		remove(&node->kobj);
 	}
-	kobject_put(scrub_kobj);
-	scrub_kobj = NULL;
+	remove(&scrub_kobj);
 }

@@ -130,7 +130,7 @@ static int note_membership(char *line, size_t length, void *arg)
 {
 	struct search *search = arg;
 	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
-	struct hierarchy *h = NULL;
+	struct hierarchy *h;
 
 	(void)length;
 	if (!path)
@@ -141,7 +141,9 @@ static int note_membership(char *line, size_t length, void *arg)
 		h = &search->v2;
 	else if (has_word(controllers, search->controller))
 		h = &search->v1;
-	if (h && (size_t)snprintf(h->path, sizeof(h->path), "%s", path) >= sizeof(h->path))
+	else
+		return 0;
+	if ((size_t)snprintf(h->path, sizeof(h->path), "%s", path) >= sizeof(h->path))
 		search->err = path_too_long();
 	return !!search->err;
 }

@@ -17,8 +17,8 @@
 #define FORK_MARK	0x48504e31u
 
 /*
- * A page that the kernel wipes in every child, also one made by a raw clone() that runs no fork handlers. Where that cannot
- * be had hpi_context_is_child() asks getpid(): right, but a system call for every block.
+ * A page that the kernel wipes in every child, also one made by a raw clone() that runs no fork handlers. Where that
+ * cannot be had hpi_context_is_child() asks getpid(): right, but a system call for every block.
  */
 static uint32_t *fork_mark_make(void)
 {
@@ -81,7 +81,7 @@ static int read_absent(struct hugepin_context *ctx, int fd)
 	return 0;
 }
 
-/* The device, where one may be opened; the mount, for names and where a container has nothing else. None is no error. */
+/* The device where one may be opened; the mount for names, and where a container has nothing else. None is no error. */
 static void open_module(struct hugepin_context *ctx)
 {
 	const char *mount = hpi_options_string(ctx->options, HPI_OPT_MOUNT);

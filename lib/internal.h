@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside libhugepin. Prototypes are grouped under the file that defines them; a file uses only groups above its own:
- * error, sys, size, nodes <- cgroup, topology, options <- region, provider, ladder, runtime, register <- arena <- pool
- * <- variable.
+ * error, sys, size, nodes <- cgroup, topology, options <- policy, region, mapping, provider, ladder, runtime, register
+ * <- arena <- pool <- variable. Only context.c, which puts them together, uses groups below its own.
  * Names across files are hpi_<file>_<verb>; everything here is hidden in the shared library.
  */
 #ifndef HUGEPIN_INTERNAL_H
@@ -238,6 +238,8 @@ struct hpi_hugetlb_pool {
 	uint64_t limit_bytes;			/* the least of this process's cgroups; UINT64_MAX: none */
 };
 int hpi_hugetlb_pool_read(const char *root, uint64_t page_bytes, struct hpi_hugetlb_pool *out);	/* -ENODEV: no such size */
+/* Free pages of these nodes together; nodes that do not tell count as 0. */
+uint64_t hpi_hugetlb_free_on(const char *root, uint64_t page_bytes, const struct hpi_nodes *nodes);
 const char *hpi_hugetlb_mount(uint64_t page_bytes);	/* a writable mount of that page size, or NULL; static */
 
 /* ---- mapping.c: what all providers do with address space ---- */

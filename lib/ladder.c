@@ -46,7 +46,8 @@ static int refuse_rung(const char *ladder, const char *text, size_t length)
 
 	for (i = 0; i < KNOWN; i++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", known[i].text);
-	return hpi_error(-EINVAL, "ladder \"%s\": \"%.*s\" is not a rung; there are %s", ladder, (int)length, text, list);
+	return hpi_error(-EINVAL, "ladder \"%s\": \"%.*s\" is not a rung; there are %s", ladder, (int)length, text,
+			 list);
 }
 
 static int add_rung(const char *ladder, const char *text, size_t length, struct hpi_ladder *out)
@@ -144,14 +145,16 @@ int hpi_ladder_map(struct hugepin_context *ctx, const struct hpi_ladder *ladder,
 			return 0;
 		}
 		if (used < sizeof(reasons))
-			used += (size_t)snprintf(reasons + used, sizeof(reasons) - used, "%s%s: %s", i > first ? "; " : "",
-						 rung_text(&ladder->rungs[i]), hugepin_error());
-		hpi_log(HUGEPIN_LOG_DEBUG, "ladder: %s gave nothing: %s", rung_text(&ladder->rungs[i]), hugepin_error());
+			used += (size_t)snprintf(reasons + used, sizeof(reasons) - used, "%s%s: %s",
+						 i > first ? "; " : "", rung_text(&ladder->rungs[i]), hugepin_error());
+		hpi_log(HUGEPIN_LOG_DEBUG, "ladder: %s gave nothing: %s", rung_text(&ladder->rungs[i]),
+			hugepin_error());
 		err = err ? worse(err, rung_err) : rung_err;
 		if (!goes_on(rung_err)) {
 			err = rung_err;
 			break;
 		}
 	}
-	return hpi_error(err, "no memory from the ladder for %llu bytes: %s", (unsigned long long)request->bytes, reasons);
+	return hpi_error(err, "no memory from the ladder for %llu bytes: %s", (unsigned long long)request->bytes,
+			 reasons);
 }

@@ -3,7 +3,7 @@
 
 LIB_SRC := $(wildcard lib/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(O)/%.o)
-LIB_LIBS := -lnuma -lhugetlbfs -ldl
+LIB_LIBS := -lnuma -ldl
 LIB_SO := $(O)/lib/libhugepin.so.$(VERSION)
 LIB_A := $(O)/lib/libhugepin.a
 LIB_LINK := $(O)/lib/libhugepin.so

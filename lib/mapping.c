@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What all providers do with address space: put a mapping in a reservation's place, prove that every page is there before
- * anybody touches it, tell the node, and leave no gap behind.
+ * What all providers do with address space: put a mapping in a reservation's place, prove that every page is there
+ * before anybody touches it, tell the node, and leave no gap behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,8 @@ static int reserve(void *addr, uint64_t bytes)
 {
 	void *at;
 
-	return hpi_sys_mmap(addr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0, &at);
+	return hpi_sys_mmap(addr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0,
+			    &at);
 }
 
 int hpi_mapping_place(void *addr, uint64_t bytes, int flags, int fd, void **out)
@@ -121,7 +122,10 @@ int hpi_mapping_node(const void *addr, uint64_t bytes, uint64_t page_bytes)
 	const char *at = addr;
 	int node, first = -1;
 
-	/* Huge pages are all asked for. Of base pages one in an odd number: an even one would meet one node of two only. */
+	/*
+	 * All huge pages are asked for; of base pages one in an odd number, since an even one may miss every second
+	 * node.
+	 */
 	if (page_bytes < HPI_2M && pages > 4096)
 		step = pages / 4096 | 1;
 	pages = (pages + step - 1) / step;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Provider base: anonymous memory in the machine's base pages, the last rung of a ladder. The kernel may put transparent
- * huge pages under it; they are not promised, so they count as base pages.
+ * Provider base: anonymous memory in the machine's base pages, the last rung of a ladder. The kernel may put
+ * transparent huge pages under it; they are not promised, so they count as base pages.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,8 @@ static int map(struct hugepin_context *ctx, const struct hpi_request *request, s
 				 (unsigned long long)request->bytes, (unsigned long long)page_bytes);
 	err = hpi_mapping_place(request->addr, request->bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, &addr);
 	if (err)
-		return hpi_error(err, "base: mapping %llu bytes: %s", (unsigned long long)request->bytes, strerror(-err));
+		return hpi_error(err, "base: mapping %llu bytes: %s", (unsigned long long)request->bytes,
+				 strerror(-err));
 	err = hpi_policy_apply(request->policy, &ctx->topology, addr, request->bytes);
 	if (!err) {
 		err = hpi_mapping_populate(addr, request->bytes);

@@ -2,8 +2,8 @@
 /*
  * Provider hugetlb: the kernel's own huge pages, from a file without a name.
  *
- * mmap reserves pages against the pool's total only: a cgroup's limit, a bound node or a mount's quota strike at the touch,
- * as a SIGBUS. So every page is made resident here, by a call that answers with an error instead.
+ * mmap reserves pages against the pool's total only: a cgroup's limit, a bound node or a mount's quota strike at the
+ * touch, as a SIGBUS. So every page is made resident here, by a call that answers with an error instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +37,9 @@ static int open_file(struct page_size *size)
 		if (fd == -EMFILE || fd == -ENFILE)
 			return hpi_error(fd, "hugetlb: a file in %s: %s", mount, strerror(-fd));
 		__atomic_store_n(&size->mount_useless, true, __ATOMIC_RELAXED);
-		hpi_log(HUGEPIN_LOG_INFO, "hugetlb: no file can be made in %s (%s), anonymous files are used from now on",
-			mount, strerror(-fd));
+		hpi_log(HUGEPIN_LOG_INFO,
+			"hugetlb: no file can be made in %s (%s), anonymous files are used from now on", mount,
+			strerror(-fd));
 	}
 	fd = hpi_sys_memfd("hugepin", MFD_HUGETLB | size->memfd_flag);
 	/* EINVAL: built without hugetlbfs; ENODEV: without this size */
@@ -49,10 +50,10 @@ static int open_file(struct page_size *size)
 	return fd;
 }
 
-/* Huge pages are short, at mmap or at the touch: says of what. @err: as the kernel said it. */
+/* Huge pages are short, at mmap or at the touch: says of what. Nothing of the attempt is held any more. */
 static int shortage(const struct hpi_request *request, const struct page_size *size, const char *step, int err)
 {
-	unsigned long long asked = request->bytes / size->bytes;
+	unsigned long long asked = request->bytes / size->bytes, more = 0;
 	struct hpi_hugetlb_pool pool;
 	char nodes[64];
 
@@ -60,17 +61,20 @@ static int shortage(const struct hpi_request *request, const struct page_size *s
 		return hpi_error(err, "hugetlb: %s of %llu pages of %s: %s", step, asked, size->name, strerror(-err));
 	if (hpi_hugetlb_pool_read("", size->bytes, &pool))
 		return hpi_error(-ENOMEM, "hugetlb: asked %llu pages of %s, refused at %s", asked, size->name, step);
-	hpi_error(-ENOMEM, "hugetlb: asked %llu pages of %s, %llu free of %llu, %llu of them reserved, %llu more on demand; "
-		  "refused at %s", asked, size->name, (unsigned long long)pool.free_pages,
-		  (unsigned long long)pool.total_pages, (unsigned long long)pool.reserved_pages,
-		  (unsigned long long)(pool.overcommit_pages > pool.surplus_pages ?
-				       pool.overcommit_pages - pool.surplus_pages : 0), step);
+	if (pool.overcommit_pages > pool.surplus_pages)
+		more = pool.overcommit_pages - pool.surplus_pages;
+	hpi_error(-ENOMEM,
+		  "hugetlb: asked %llu pages of %s, %llu free of %llu, %llu of them reserved, %llu more on demand; "
+		  "refused at %s",
+		  asked, size->name, (unsigned long long)pool.free_pages, (unsigned long long)pool.total_pages,
+		  (unsigned long long)pool.reserved_pages, more, step);
 	if (pool.limit_bytes != UINT64_MAX)
 		hpi_error_add(-ENOMEM, ", cgroup limit %llu pages (hugetlb.%sB)",
 			      (unsigned long long)(pool.limit_bytes / size->bytes), size->name);
 	if (request->policy->policy == HUGEPIN_NODES_BIND) {
 		hpi_nodes_format(&request->policy->nodes, nodes, sizeof(nodes));
-		hpi_error_add(-ENOMEM, ", bound to nodes %s", nodes);
+		hpi_error_add(-ENOMEM, ", bound to nodes %s with %llu free", nodes,
+			      (unsigned long long)hpi_hugetlb_free_on("", size->bytes, &request->policy->nodes));
 	}
 	return hpi_error_add(-ENOMEM, ", raise nr_hugepages or the limit");
 }
@@ -88,20 +92,23 @@ static int fill(struct hugepin_context *ctx, const struct hpi_request *request, 
 	if (err)
 		return shortage(request, size, "mmap", err);
 	err = hpi_policy_apply(request->policy, &ctx->topology, *addr, request->bytes);
-	if (!err) {
-		err = hpi_mapping_populate(*addr, request->bytes);
-		if (err)
-			err = shortage(request, size, "populating", err);
-	}
-	if (err)
+	if (err) {
 		hpi_mapping_undo(*addr, request->bytes, request->addr);
-	return err;
+		return err;
+	}
+	err = hpi_mapping_populate(*addr, request->bytes);
+	if (!err)
+		return 0;
+	/* Numbers afterwards, and of an empty file: what this call itself had taken is free again. */
+	hpi_mapping_undo(*addr, request->bytes, request->addr);
+	hpi_sys_ftruncate(fd, 0);
+	return shortage(request, size, "populating", err);
 }
 
 static int map(struct hugepin_context *ctx, const struct hpi_request *request, struct hpi_mapping *out)
 {
 	struct page_size *size = request->classes & HUGEPIN_CLASSES_1G ? &size_1g : &size_2m;
-	void *addr;
+	void *addr = NULL;
 	int fd, err;
 
 	if (!request->bytes || request->bytes % size->bytes || (uintptr_t)request->addr % size->bytes)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Provider kmod: unnamed regions of the hugepin module. Their pages exist and are zero before they are mapped, so mapping
- * makes page-table entries and nothing else.
+ * Provider kmod: unnamed regions of the hugepin module. Their pages exist and are zero before they are mapped, so
+ * mapping makes page-table entries and nothing else.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "internal.h"
 
-/* The classes that a length can have pages of; -EOPNOTSUPP if one of them is absent: the ladder's next rung is for that. */
+/* The classes that a length can have pages of. One of them absent is for the ladder's next rung: -EOPNOTSUPP. */
 static int classes_for(struct hugepin_context *ctx, const struct hpi_request *request, unsigned int *out)
 {
 	unsigned int classes = request->classes;
@@ -43,8 +43,8 @@ static void tell(const struct hpi_extents *extents, struct hpi_mapping *mapping)
 
 /*
  * Over a reservation this is MAP_FIXED, which the module takes for regions with 1G pages only together with
- * MAP_SHARED_VALIDATE: a plain MAP_SHARED | MAP_FIXED there is how mremap() would come. MAP_POPULATE is no help, since mmap
- * does not tell when it fails.
+ * MAP_SHARED_VALIDATE: a plain MAP_SHARED | MAP_FIXED there is how mremap() would come. MAP_POPULATE is no help, since
+ * mmap does not tell when it fails.
  */
 static int map_region(const struct hpi_request *request, struct hpi_mapping *mapping)
 {

@@ -138,7 +138,8 @@ static int check_request(const struct hugepin_region_request *r)
 	if (!r || r->size < sizeof(*r))
 		return hpi_error(-EINVAL, "region request: size is %zu, not %zu", r ? r->size : 0, sizeof(*r));
 	if (!is_zero((const char *)(r + 1), r->size - sizeof(*r)))
-		return hpi_error(-EINVAL, "region request: of its %zu bytes this library knows %zu, and the rest is not 0",
+		return hpi_error(-EINVAL,
+				 "region request: of its %zu bytes this library knows %zu, and the rest is not 0",
 				 r->size, sizeof(*r));
 	if (r->flags & ~HUGEPIN_REGION_FALLBACK)
 		return hpi_error(-EINVAL, "region request: unknown flags %#x", r->flags & ~HUGEPIN_REGION_FALLBACK);
@@ -278,7 +279,7 @@ static int open_region(struct hugepin_region *region, const struct place *place,
 int hugepin_region_open(struct hugepin_context *ctx, const char *name, struct hugepin_region **out)
 {
 	struct hugepin_region *region;
-	struct place place;
+	struct place place = { .dir_fd = -1 };
 	int err;
 
 	err = hpi_context_check(ctx);
@@ -322,7 +323,7 @@ void hugepin_region_close(struct hugepin_region *region)
 
 int hugepin_region_unlink(struct hugepin_context *ctx, const char *name)
 {
-	struct place place;
+	struct place place = { .dir_fd = -1 };
 	int err;
 
 	err = hpi_context_check(ctx);

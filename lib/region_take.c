@@ -41,17 +41,21 @@ static int refuse_short(const struct hpi_take *take, const struct hugepin_shortf
 	where(place, sizeof(place), s->node, take->nodes);
 	switch (s->reason) {
 	case HUGEPIN_SHORT_FREE:
-		return hpi_error(err, "region of %llu bytes: asked %llu pages of %s on %s, %llu free; reserve more with "
-				 "'hugepinctl reserve'%s", bytes, asked, class, place, (unsigned long long)s->available,
+		return hpi_error(err,
+				 "region of %llu bytes: asked %llu pages of %s on %s, %llu free; reserve more with "
+				 "'hugepinctl reserve'%s",
+				 bytes, asked, class, place, (unsigned long long)s->available,
 				 take->fallback ? "" : " or allow fallback");
 	case HUGEPIN_SHORT_USER:
-		return hpi_error(err, "region of %llu bytes: asked %llu pages of %s on %s, where one user may hold %llu "
-				 "and this one holds %llu; close regions or raise user_limit_percent", bytes, asked, class,
-				 place, limit, held);
+		return hpi_error(err,
+				 "region of %llu bytes: asked %llu pages of %s on %s, where one user may hold %llu "
+				 "and this one holds %llu; close regions or raise user_limit_percent",
+				 bytes, asked, class, place, limit, held);
 	case HUGEPIN_SHORT_MOUNT:
-		return hpi_error(err, "region of %llu bytes: asked %llu pages of %s, the mount may hold %llu and holds "
-				 "%llu; close or unlink regions or mount with a higher limit", bytes, asked, class, limit,
-				 held);
+		return hpi_error(err,
+				 "region of %llu bytes: asked %llu pages of %s, the mount may hold %llu and holds "
+				 "%llu; close or unlink regions or mount with a higher limit",
+				 bytes, asked, class, limit, held);
 	default:
 		return hpi_error(err, "region of %llu bytes: %s", bytes,
 				 err == -ENOMEM ? "the kernel has no memory for its bookkeeping" : strerror(-err));

@@ -279,12 +279,14 @@ static int roll_back(struct hugepin_context *ctx, struct job *job, int err)
 	if (live_chunks(range))
 		run_unregister(ctx, job);
 	if (live_chunks(range)) {
-		hpi_error(-ENOTRECOVERABLE, "registering %llu bytes at %p with %s: %s; and rolling back: %s; the memory "
-			  "must stay mapped", bytes, (void *)range->addr, ctx->runtime->name, reason, job->text);
+		hpi_error(-ENOTRECOVERABLE,
+			  "registering %llu bytes at %p with %s: %s; and rolling back: %s; the memory must stay mapped",
+			  bytes, (void *)range->addr, ctx->runtime->name, reason, job->text);
 		hpi_registry_set_state(ctx->registry, range, HPI_RANGE_STUCK);
 		return -ENOTRECOVERABLE;
 	}
-	hpi_error(err, "registering %llu bytes at %p with %s: %s", bytes, (void *)range->addr, ctx->runtime->name, reason);
+	hpi_error(err, "registering %llu bytes at %p with %s: %s", bytes, (void *)range->addr, ctx->runtime->name,
+		  reason);
 	hpi_registry_unbook(ctx->registry, range);
 	return err;
 }

@@ -76,13 +76,13 @@ static int insert(struct hpi_registry *registry, struct hpi_range *range)
 				 (unsigned long long)range->bytes, (void *)range->addr, (unsigned long long)next->bytes,
 				 (void *)next->addr);
 	if (registry->count == registry->room) {
-		ranges = realloc(registry->ranges, room * sizeof(*ranges));
+		ranges = realloc(registry->ranges, room * sizeof(struct hpi_range *));
 		if (!ranges)
 			return hpi_error(-ENOMEM, "registering: no memory for a registry of %zu ranges", room);
 		registry->ranges = ranges;
 		registry->room = room;
 	}
-	memmove(&registry->ranges[at + 1], &registry->ranges[at], (registry->count - at) * sizeof(*registry->ranges));
+	memmove(&registry->ranges[at + 1], &registry->ranges[at], (registry->count - at) * sizeof(struct hpi_range *));
 	registry->ranges[at] = range;
 	registry->count++;
 	return 0;
@@ -113,7 +113,7 @@ void hpi_registry_unbook(struct hpi_registry *registry, struct hpi_range *range)
 	pthread_mutex_lock(&registry->lock);
 	at = lower_bound(registry, range->addr);
 	registry->count--;
-	memmove(&registry->ranges[at], &registry->ranges[at + 1], (registry->count - at) * sizeof(*registry->ranges));
+	memmove(&registry->ranges[at], &registry->ranges[at + 1], (registry->count - at) * sizeof(struct hpi_range *));
 	pthread_mutex_unlock(&registry->lock);
 	range_free(range);
 }
@@ -150,13 +150,13 @@ int hpi_registry_claim(struct hpi_registry *registry, void *addr, uint64_t bytes
 
 	pthread_mutex_lock(&registry->lock);
 	range = range_at(registry, addr);
-	if (!range || range->addr != addr || range->bytes != bytes)
+	if (!range || range->addr != addr || range->bytes != bytes) {
 		err = hpi_error(-ENOENT, "unregistering %llu bytes at %p: no such range is registered",
 				(unsigned long long)bytes, addr);
-	else if (range->state == HPI_RANGE_BUSY)
+	} else if (range->state == HPI_RANGE_BUSY) {
 		err = hpi_error(-EBUSY, "unregistering %llu bytes at %p: another thread is at it",
 				(unsigned long long)bytes, addr);
-	if (!err) {
+	} else {
 		*before = range->state;
 		range->state = HPI_RANGE_BUSY;
 		*out = range;

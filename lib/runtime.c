@@ -40,7 +40,7 @@ int hpi_runtime_find(const char *name, const struct hpi_runtime **out)
 		return 0;
 	}
 	for (i = 0; i < RUNTIMES; i++) {
-		if (strcmp(name, runtimes[i]->name))
+		if (strcmp(name, runtimes[i]->name) != 0)
 			continue;
 		err = runtimes[i]->load();
 		if (!err)

@@ -2,14 +2,15 @@
 /*
  * Runtime cuda: host memory registered through the CUDA driver API, of libcuda.so.1 as it is on the machine.
  *
- * - No header of CUDA is needed: the types and numbers here are those of the CUDA driver API reference, fixed by its ABI.
- * - cuInit is never called and no context is ever made. A process that has initialised CUDA cannot use it in its forked
- *   children, so that is the program's to decide; registration is possible once the program has a context. The thread's
- *   current one is used, else the primary context of the first device that has an active one.
- * - The driver API keeps no "last error": a failure here cannot surface in an innocent cudaGetLastError() of the program, as
- *   one of cudaHostRegister() does.
- * - Registering is what CUDA calls an unsafe call during stream capture: it would break a capture under way in another thread
- *   of the program. The calling thread's capture mode is relaxed for the time of our calls.
+ * - No header of CUDA is needed: the types and numbers here are those of the CUDA driver API reference, fixed by its
+ *   ABI.
+ * - cuInit is never called and no context is ever made. A process that has initialised CUDA cannot use it in its
+ *   forked children, so that is the program's to decide; registration is possible once the program has a context. The
+ *   thread's current one is used, else the primary context of the first device that has an active one.
+ * - The driver API keeps no "last error": a failure here cannot surface in an innocent cudaGetLastError() of the
+ *   program, as one of cudaHostRegister() does.
+ * - Registering is what CUDA calls an unsafe call during stream capture: it would break a capture under way in
+ *   another thread of the program. The calling thread's capture mode is relaxed for the time of our calls.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -37,8 +38,8 @@ enum {
 };
 
 /*
- * One call of 512 GiB fails on drivers from r580 on (a table of 16 bytes a base page in one allocation); half of that is
- * safe on all and a multiple of every page size.
+ * One call of 512 GiB fails on drivers from r580 on (a table of 16 bytes a base page in one allocation); half of that
+ * is safe on all and a multiple of every page size.
  */
 #define REGISTER_MAX	HPI_GIB(256)
 
@@ -94,7 +95,8 @@ static int load_symbols(void)
 	for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		*symbols[i].function = dlsym(driver, symbols[i].name);
 		if (!*symbols[i].function)
-			return hpi_error(-EIO, "the CUDA driver has no %s: it is older than CUDA 11.0", symbols[i].name);
+			return hpi_error(-EIO, "the CUDA driver has no %s: it is older than CUDA 11.0",
+					 symbols[i].name);
 	}
 	return 0;
 }
@@ -112,7 +114,10 @@ static int load(void)
 	return load_err ? hpi_error(load_err, "%s", load_text) : 0;
 }
 
-/* The program has the driver already, or the kernel has the device's nodes: /dev/dxg is the one under WSL, nvmap Tegra's. */
+/*
+ * The program has the driver already, or the kernel has the device's nodes: /dev/dxg is the one under WSL, nvmap
+ * Tegra's.
+ */
 static bool present(void)
 {
 	static const char *const nodes[] = { "/dev/nvidiactl", "/dev/nvmap", "/dev/dxg" };
@@ -140,8 +145,9 @@ static const char *code_name(CUresult code)
 
 static int no_context(CUresult code)
 {
-	return hpi_error(-EIO, "CUDA: the program has no context to register memory in (code %d); make its first CUDA call "
-			 "before", code);
+	return hpi_error(
+		-EIO, "CUDA: the program has no context to register memory in (code %d); its first CUDA call makes one",
+		code);
 }
 
 /* The first device's primary context that the program made active; retained, so that it stays. */
@@ -159,7 +165,9 @@ static int borrow_primary(struct hpi_runtime_scope *scope, int *code)
 			*code = cu.primary_state(device, &flags, &active);
 		if (*code || !active)
 			continue;
-		/* A program that resets its device between these two calls would get a context from us; it is let go at once. */
+		/*
+		 * Should the program reset its device between these two calls, this makes a context, let go at the end.
+		 */
 		*code = cu.primary_retain(&ctx, device);
 		if (*code)
 			break;
@@ -234,8 +242,8 @@ static int host_register(void *addr, uint64_t bytes, int *code)
 	case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
 		return hpi_error(-EEXIST, "CUDA: the program has registered a part of it already (code %d)", *code);
 	case CUDA_ERROR_OUT_OF_MEMORY:
-		return hpi_error(-ENOMEM, "CUDA: %s (%d): the driver could not pin that much in one call", code_name(*code),
-				 *code);
+		return hpi_error(-ENOMEM, "CUDA: %s (%d): the driver could not pin that much in one call",
+				 code_name(*code), *code);
 	case CUDA_ERROR_INVALID_VALUE:
 		return hpi_error(-EINVAL, "CUDA: %s (%d): not memory that the driver can pin", code_name(*code), *code);
 	default:

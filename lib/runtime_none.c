@@ -2,8 +2,8 @@
 /*
  * Runtime none: no accelerator. Registered memory is locked, so that it stays resident; the kernel may still move it.
  *
- * Regions and hugetlb memory cannot be swapped and are not charged when they are locked, but the kernel checks the length
- * against the limit before it looks at what is there; the caller's smaller chunks then pass.
+ * Regions and hugetlb memory cannot be swapped and are not charged when they are locked, but the kernel checks the
+ * length against the limit before it looks at what is there; the caller's smaller chunks then pass.
  */
 #include <errno.h>
 #include <string.h>
@@ -71,9 +71,10 @@ static int refuse(uint64_t bytes, int err)
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) || locked == UINT64_MAX)
 		return hpi_error(-ENOMEM, "mlock of %llu bytes: %s", asked, strerror(-err));
 	if (limit.rlim_cur == RLIM_INFINITY || locked + asked <= limit.rlim_cur)
-		return hpi_error(err == -EAGAIN ? -ENOMEM : -EINVAL, "mlock of %llu bytes: %s; %llu are locked already, "
-				 "which the limit allows: the range has a hole or cannot be made resident", asked,
-				 strerror(-err), locked);
+		return hpi_error(err == -EAGAIN ? -ENOMEM : -EINVAL,
+				 "mlock of %llu bytes: %s; %llu are locked already, "
+				 "which the limit allows: the range has a hole or cannot be made resident",
+				 asked, strerror(-err), locked);
 	return hpi_error(-ENOMEM, "mlock of %llu bytes: %llu are locked already and the limit is %llu; raise memlock "
 			 "(ulimit -l, LimitMEMLOCK= of the unit)", asked, locked, (unsigned long long)limit.rlim_cur);
 }

@@ -21,8 +21,10 @@
  *   EBUSY       reserve pages cannot be given back, since they are in use
  *   EEXIST      the name exists
  *   ENAMETOOLONG  the name is longer than HUGEPIN_NAME_MAX
- *   EACCES, EPERM  the file system's usual answers
- *   EINTR       a signal came; what the call says of partial results holds
+ *   EACCES, EPERM, EROFS  the file system's usual answers; EACCES also for a name on a mount with nodev
+ *   EBADF       the device is not open for writing
+ *   EMFILE, ENFILE  no descriptor left
+ *   EINTR       a fatal signal (CREATE) or any signal (knobs) came; what the call says of partial results holds
  *   ENOTTY      no such call on this descriptor
  */
 #ifndef _UAPI_HUGEPIN_H
@@ -166,7 +168,7 @@ struct hugepin_extent {
  * @shortfall:     in: struct hugepin_shortfall to fill when the call fails with ENOMEM or EDQUOT, or 0
  *
  * All or nothing. Pages are zero. What is missing in clean pages is zeroed by the call itself, which takes time and can
- * be interrupted (EINTR, nothing held). The length is part of the region for good.
+ * be killed (nothing held). The length is part of the region for good.
  */
 struct hugepin_create {
 	__u32 size;

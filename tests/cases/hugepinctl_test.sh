@@ -122,7 +122,7 @@ adds_up() {
 	awk '$1 ~ /^[01]$/ { rows++; if ($4 != $5 + $6 + $7 + $8 + $9) bad = 1 } END { exit bad || rows < 2 }' "$out"
 }
 
-# Takes 400 MiB of node 1 away, so that 900 pages are short there but not more than the node could ever hold.
+# Takes 400 MiB of node 1 away, so that 800 pages are short there but not more than the node could ever hold.
 take_away() {
 	mkdir -p /tmp/away
 	mount -t tmpfs -o mpol=bind:1,size=400m none /tmp/away
@@ -134,7 +134,7 @@ give_back() {
 }
 
 shortfall() {
-	asked=900
+	asked=800
 	take_away
 	check 'a shortfall fails' ends 1 reserve 0:2M:30 "1:2M:$asked"
 	check 'with asked and got' says "$err" "$asked"
@@ -158,7 +158,7 @@ interrupted() {
 	ends 0 reserve 0:2M:20 1:2M:75
 	# Not INT: what a shell starts in the background ignores that, and so does hugepinctl then.
 	for signal in TERM HUP; do
-		"$ctl" reserve --wait 300 0:2M:40 1:2M:900 >"$out" 2>"$err" &
+		"$ctl" reserve --wait 300 0:2M:40 1:2M:800 >"$out" 2>"$err" &
 		pid=$!
 		until [ "$(cat "$(knob 0)")" -eq 40 ]; do sleep 0.1; done
 		sleep 3

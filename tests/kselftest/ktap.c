@@ -62,7 +62,8 @@ void ktap_fail(const char *file, int line, const char *what, const char *format,
 	char prefix[400];
 	va_list ap;
 
-	snprintf(prefix, sizeof(prefix), "# %s:%d: %s%s", name ? name + 1 : file, line, what ? what : "", what ? ": " : "");
+	snprintf(prefix, sizeof(prefix), "# %s:%d: %s%s", name ? name + 1 : file, line, what ? what : "",
+		 what ? ": " : "");
 	va_start(ap, format);
 	say(prefix, format, ap);
 	va_end(ap);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mapping contract, row by row: what each memory call does to an area that maps a region. Each row is run on an area of
- * 2M pages and, where there are 1G pages, on one of a 1G page followed by 2M pages.
+ * The mapping contract, row by row: what each memory call does to an area that maps a region. Each row is run on an
+ * area of 2M pages and, where there are 1G pages, on one of a 1G page followed by 2M pages.
  */
 #ifndef HUGEPIN_KSELFTEST_MAPPING_H
 #define HUGEPIN_KSELFTEST_MAPPING_H
@@ -26,8 +26,8 @@ struct mapping_row {
 /* Tables that end with an empty row. */
 extern const struct mapping_row mapping_place_rows[];	/* mapping_place.c: mmap, munmap, mremap, mprotect */
 extern const struct mapping_row mapping_advice_rows[];	/* mapping_advice.c: madvise, THP switches, mlock */
-extern const struct mapping_row mapping_file_rows[];	/* mapping_file.c: calls on the descriptor, fork, futex, msync */
-extern const struct mapping_row mapping_peek_rows[];	/* mapping_peek.c: access from other processes, walkers, policies */
+extern const struct mapping_row mapping_file_rows[];	/* mapping_file.c: descriptor, fork, futex, msync */
+extern const struct mapping_row mapping_peek_rows[];	/* mapping_peek.c: other processes, walkers, policies */
 extern const struct mapping_row mapping_io_rows[];	/* mapping_io.c: input and output from and to the area */
 extern const struct mapping_row mapping_death_rows[];	/* mapping_death.c: processes that end in the midst of it */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The mapping contract: processes that end in the midst of it. The hooks look whether every page is back at its baseline. */
+/* The mapping contract: processes that end in the midst of it. The hooks look whether every page is back. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

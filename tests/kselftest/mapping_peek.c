@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The mapping contract: access from other processes, page walkers, memory policies and other things that look around. */
+/* The mapping contract: access from other processes, page walkers, memory policies, background scanners. */
 #include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>

@@ -94,8 +94,8 @@ static void private_mappings_are_refused(struct area *area)
 static void fixed_places_need_a_word_more_with_1g_pages(struct area *area)
 {
 	char *hole = address_hole(area->bytes, area->page);
-	char *old = mmap(hole, area->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-			 -1, 0);
+	char *old = mmap(hole, area->bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 
 	CHECK(old == hole, "%s", strerror(errno));
 	marks_write(area->start, 0, area->bytes, 6);

@@ -15,7 +15,8 @@
 #define MIXED_BYTES	(PAGE_1G + 3 * PAGE_2M)
 
 static const struct mapping_row * const tables[] = {
-	mapping_place_rows, mapping_advice_rows, mapping_file_rows, mapping_peek_rows, mapping_io_rows, mapping_death_rows,
+	mapping_place_rows, mapping_advice_rows, mapping_file_rows, mapping_peek_rows, mapping_io_rows,
+	mapping_death_rows,
 };
 
 /* Scrubbing 1 GiB takes seconds in an emulated machine, so all cases share one region with a 1G page. */

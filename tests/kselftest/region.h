@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Regions in the self-tests: making and mapping them, marking and checking their bytes, touching what may not be there. */
+/* Regions in the self-tests: making and mapping them, marking and checking bytes, touching what may not be there. */
 #ifndef HUGEPIN_KSELFTEST_REGION_H
 #define HUGEPIN_KSELFTEST_REGION_H
 
@@ -34,7 +34,7 @@ int region_make(uint64_t bytes, uint32_t classes);
 int region_make_on(unsigned int node, uint64_t bytes, uint32_t classes);
 struct hugepin_region_info region_info(int fd);
 
-/* A hugepinfs of our own in this case's mount namespace: an open directory and its path (valid until the next mount). */
+/* A hugepinfs in this case's mount namespace: an open directory and its path (valid until the next mount). */
 int fs_mount(const char *options, const char **path);
 /* As mount(2) on a fresh directory: 0 or -errno. */
 int fs_try_mount(const char *options);

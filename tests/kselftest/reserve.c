@@ -118,8 +118,8 @@ unsigned int reserve_node_with(unsigned int class, uint64_t at_least)
 			best = pages->node;
 		}
 	}
-	CHECK(most >= at_least, "no node has %" PRIu64 " free pages of class %u, at most %" PRIu64 ": see tests/kselftest/run",
-	      at_least, class, most);
+	CHECK(most >= at_least, "no node has %" PRIu64 " free pages of class %u, at most %" PRIu64
+	      ": see tests/kselftest/run", at_least, class, most);
 	return best;
 }
 
@@ -150,6 +150,22 @@ bool reserve_wait_quarantined(unsigned int node, unsigned int class, uint64_t pa
 	struct hugepin_info_pages want = { .node = node, .class = class, .quarantined = pages };
 
 	return reserve_wait(quarantined_is, &want);
+}
+
+void reserve_check_same(const struct reserve *before, const char *what)
+{
+	struct reserve now;
+	unsigned int i;
+
+	reserve_read(&now);
+	CHECK(now.info.regions == before->info.regions, "%s made a region", what);
+	for (i = 0; i < now.info.nr_pages; i++) {
+		const struct hugepin_info_pages *a = &before->pages[i], *b = &now.pages[i];
+
+		CHECK(a->total == b->total && a->in_use == b->in_use && a->clean + a->dirty == b->clean + b->dirty &&
+		      a->quarantined == b->quarantined && a->asked == b->asked, "%s changed node %u class %u", what,
+		      a->node, a->class);
+	}
 }
 
 /* ---- files ---- */
@@ -193,7 +209,9 @@ int file_write(const char *path, const char *text)
 
 void knob_path(char *path, size_t room, unsigned int node, unsigned int class, const char *file)
 {
-	snprintf(path, room, MISC_DIR "/node%u/hugepages-%ukB/%s", node, class == HUGEPIN_CLASS_1G ? 1u << 20 : 2048, file);
+	unsigned int kib = class == HUGEPIN_CLASS_1G ? 1u << 20 : 1u << 11;
+
+	snprintf(path, room, MISC_DIR "/node%u/hugepages-%ukB/%s", node, kib, file);
 }
 
 int knob_write_text(unsigned int node, unsigned int class, const char *file, const char *text, size_t length)
@@ -323,7 +341,8 @@ static const char *describe_change(void)
 		if (b && (a->total != b->total || a->in_use != b->in_use || a->quarantined != b->quarantined ||
 			  a->poisoned != b->poisoned))
 			length += snprintf(text + length, sizeof(text) - length,
-				"; node %u class %u total %llu -> %llu, in use %llu -> %llu, quarantined %llu -> %llu, poisoned %llu -> %llu",
+				"; node %u class %u total %llu -> %llu, in use %llu -> %llu,"
+				" quarantined %llu -> %llu, poisoned %llu -> %llu",
 				a->node, a->class, a->total, b->total, a->in_use, b->in_use,
 				a->quarantined, b->quarantined, a->poisoned, b->poisoned);
 	}

@@ -10,7 +10,7 @@
 #include "uapi/hugepin.h"
 
 #define RESERVE_ENTRIES	128
-#define SETTLE_MS	5000	/* how long pages may take to come back: the last put of a file, a look at the quarantine */
+#define SETTLE_MS	5000	/* pages may take that long to come back: delayed puts, the quarantine */
 
 struct reserve {
 	struct hugepin_info info;
@@ -29,6 +29,9 @@ bool class_absent(unsigned int class);
 unsigned int reserve_nodes(unsigned int *nodes, unsigned int room);	/* ids; how many there are */
 /* The node with most free pages of the class; fails the case when none has @at_least. */
 unsigned int reserve_node_with(unsigned int class, uint64_t at_least);
+
+/* Fails the case, naming @what, unless everything but the cleanness of free pages is as before. */
+void reserve_check_same(const struct reserve *before, const char *what);
 
 /* Waits up to SETTLE_MS until the predicate holds for a fresh snapshot; whether it came to. */
 bool reserve_wait(bool (*holds)(const struct reserve *reserve, const void *arg), const void *arg);

@@ -38,9 +38,9 @@ static void check_adds_up(const struct hugepin_info_pages *pages)
 {
 	uint64_t sum = pages->clean + pages->dirty + pages->in_use + pages->quarantined + pages->poisoned;
 
-	CHECK(sum == pages->total, "node %u class %u: clean %llu + dirty %llu + in use %llu + quarantined %llu + poisoned %llu, total %llu",
-	      pages->node, pages->class, pages->clean, pages->dirty, pages->in_use, pages->quarantined, pages->poisoned,
-	      pages->total);
+	CHECK(sum == pages->total, "node %u class %u: clean %llu + dirty %llu + in use %llu + quarantined %llu"
+	      " + poisoned %llu, total %llu", pages->node, pages->class, pages->clean, pages->dirty, pages->in_use,
+	      pages->quarantined, pages->poisoned, pages->total);
 }
 
 static void every_count_has_a_file_that_agrees_with_info(const void *arg)
@@ -208,13 +208,13 @@ static void bad_numbers_are_refused_and_change_nothing(const void *arg)
 			const char *text = bad[i].text;
 			int error = knob_write_text(node, HUGEPIN_CLASS_2M, files[f], text, strlen(text));
 
-			CHECK(error == -EINVAL || error == -ERANGE || error == -EOVERFLOW, "'%s' to %s: %s", text, files[f],
-			      error ? strerror(-error) : "accepted");
+			CHECK(error == -EINVAL || error == -ERANGE || error == -EOVERFLOW, "'%s' to %s: %s", text,
+			      files[f], error ? strerror(-error) : "accepted");
 			if (!f && bad[i].error)
 				CHECK(error == bad[i].error, "'%s' to %s: %s", text, files[f], strerror(-error));
 			now = reserve_of(node, HUGEPIN_CLASS_2M);
-			CHECK(same_pages(&before, &now), "'%s' to %s changed the reserve: asked %llu -> %llu, total %llu -> %llu",
-			      text, files[f], before.asked, now.asked, before.total, now.total);
+			CHECK(same_pages(&before, &now), "'%s' to %s: asked %llu -> %llu, total %llu -> %llu", text,
+			      files[f], before.asked, now.asked, before.total, now.total);
 			CHECK_EQ(knob_read(node, HUGEPIN_CLASS_2M, "user_limit_percent"), percent);
 		}
 	}
@@ -305,8 +305,8 @@ static void more_than_the_node_could_hold_is_refused_at_once(const void *arg)
 	(void)arg;
 	CHECK_EQ(knob_write(node, HUGEPIN_CLASS_2M, "nr_hugepages", too_many), -ERANGE);
 	now = reserve_of(node, HUGEPIN_CLASS_2M);
-	CHECK(same_pages(&before, &now), "total %llu -> %llu, asked %llu -> %llu", before.total, now.total, before.asked,
-	      now.asked);
+	CHECK(same_pages(&before, &now), "total %llu -> %llu, asked %llu -> %llu", before.total, now.total,
+	      before.asked, now.asked);
 }
 
 static void a_shortfall_is_an_error_that_keeps_what_it_got(const void *arg)
@@ -322,7 +322,7 @@ static void a_shortfall_is_an_error_that_keeps_what_it_got(const void *arg)
 		ktap_skip("node %u has %" PRIu64 " MiB free: run on nodes of 2 GiB, or with HUGEPIN_SLOW=1", node,
 			  (uint64_t)(node_meminfo(node, "MemFree:") / MiB));
 	error = knob_write(node, HUGEPIN_CLASS_2M, "nr_hugepages", ask);
-	if (error == -ERANGE) {		/* the floor that is always left counts too: the most that is possible in theory */
+	if (error == -ERANGE) {		/* the floor that is always left counts too: the most there could be */
 		do
 			ask--;
 		while ((error = knob_write(node, HUGEPIN_CLASS_2M, "nr_hugepages", ask)) == -ERANGE);
@@ -411,15 +411,15 @@ static void states_add_up_while_everything_moves(const void *arg)
 	}
 }
 
-static bool nothing_dirty(const struct reserve *reserve, const void *arg)
+static bool all_free_is_clean(const struct reserve *reserve, const void *arg)
 {
+	const unsigned int *node = arg;
 	unsigned int i;
 
-	(void)arg;
 	for (i = 0; i < reserve->info.nr_pages; i++)
-		if (reserve->pages[i].dirty || reserve->pages[i].in_use)
-			return false;
-	return true;
+		if (reserve->pages[i].node == *node && reserve->pages[i].class == HUGEPIN_CLASS_2M)
+			return !reserve->pages[i].dirty && !reserve->pages[i].in_use;
+	return false;
 }
 
 static void pages_of_a_closed_region_are_scrubbed(const void *arg)
@@ -433,7 +433,8 @@ static void pages_of_a_closed_region_are_scrubbed(const void *arg)
 	marks_write(start, 0, bytes, 1);
 	munmap(start, bytes);
 	close(fd);
-	CHECK(reserve_wait(nothing_dirty, NULL), "still dirty after %d ms", SETTLE_MS);
+	CHECK(reserve_wait(all_free_is_clean, &node), "%llu pages are still dirty after %d ms",
+	      reserve_of(node, HUGEPIN_CLASS_2M).dirty, SETTLE_MS);
 	clean = reserve_of(node, HUGEPIN_CLASS_2M).clean;
 	CHECK(clean >= 8, "%" PRIu64 " clean pages", clean);
 	CHECK_EQ(knob_read(node, HUGEPIN_CLASS_2M, "clean_hugepages"), clean);

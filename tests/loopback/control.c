@@ -206,7 +206,7 @@ static void reset(void)
 	ledger_reset();
 }
 
-static void fail(const char *call, unsigned int nth, int code)
+static void fail_nth(const char *call, unsigned int nth, int code)
 {
 	pthread_mutex_lock(&lock);
 	add_fault(call, strlen(call), nth, code);
@@ -271,7 +271,7 @@ EXPORT const struct loopback *loopback_get(void)
 {
 	static const struct loopback calls = {
 		.reset = reset,
-		.fail = fail,
+		.fail_nth = fail_nth,
 		.limit = limit,
 		.delay = delay,
 		.shutdown = shutdown_driver,

@@ -50,7 +50,8 @@ void driver_ledger_line(const char *format, ...) __attribute__((format(printf, 1
 
 /* ---- context.c ---- */
 
-CUresult context_enter(const char *call, CUcontext *current);	/* initialised, not shut down, no fault; @current or NULL */
+/* Initialised, not shut down, no fault to inject; @current: the thread's context, or NULL for no matter. */
+CUresult context_enter(const char *call, CUcontext *current);
 int context_capture_mode(void);			/* of the calling thread */
 void context_reset(void);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The stand-in CUDA driver: host memory. What is registered or allocated, by whom, and that each registration ends once.
- * What is modelled from where, and what nobody knows, is in README.md.
+ * The stand-in CUDA driver: host memory. What is registered or allocated, by whom, and that each registration ends
+ * once. What is modelled from where, and what nobody knows, is in README.md.
  */
 #include <pthread.h>
 #include <stdlib.h>

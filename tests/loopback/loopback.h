@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stand-in CUDA driver, as tests see it: faults to inject, and a ledger of what was registered. A program finds these
- * in the libcuda.so.1 it has loaded, by loopback_load().
+ * The stand-in CUDA driver, as tests see it: faults to inject, and a ledger of what was registered. A program finds
+ * these in the libcuda.so.1 it has loaded, by loopback_load().
  *
  * The environment sets the same, for programs that know nothing of this:
  *	HUGEPIN_LOOPBACK_FAIL_NTH=CALL:N:CODE	the N-th call of CALL from the start on returns CODE; N 0: every call
  *	HUGEPIN_LOOPBACK_LIMIT_BYTES=N		one registration of more than N bytes is CUDA_ERROR_OUT_OF_MEMORY
  *	HUGEPIN_LOOPBACK_DELAY_US=N		each registration and unregistration takes that much longer
  *	HUGEPIN_LOOPBACK_SHUTDOWN=1		every call returns CUDA_ERROR_DEINITIALIZED, as in a process that exits
- *	HUGEPIN_LOOPBACK_CONTEXT=1		initialised, with device 0's primary context active, as after cudaFree(0)
+ *	HUGEPIN_LOOPBACK_CONTEXT=1		initialised, device 0's primary context active: as after cudaFree(0)
  *	HUGEPIN_LOOPBACK_DEVICES=N		devices there are, 1 to 8
- *	HUGEPIN_LOOPBACK_LEDGER=FILE		a line for each registration and its end is appended to FILE, and one at exit
+ *	HUGEPIN_LOOPBACK_LEDGER=FILE		a line for each registration, its end, and the exit goes to FILE
  */
 #ifndef HUGEPIN_LOOPBACK_H
 #define HUGEPIN_LOOPBACK_H
@@ -31,8 +31,9 @@ struct loopback_ledger {
 };
 
 struct loopback {
-	void (*reset)(void);		/* no contexts, no faults, an empty ledger; the environment does not count any more */
-	void (*fail)(const char *call, unsigned int nth, int code);	/* from now on; adds to what is set; 0: every call */
+	void (*reset)(void);		/* no contexts, no faults, an empty ledger; the environment counts no more */
+	/* Adds to what is set: the @nth call from now on returns @code, once; 0: every call does. */
+	void (*fail_nth)(const char *call, unsigned int nth, int code);
 	void (*limit)(uint64_t bytes);	/* 0: none */
 	void (*delay)(unsigned int us);
 	void (*shutdown)(int on);

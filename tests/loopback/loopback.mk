@@ -14,11 +14,12 @@ $(LOOPBACK_CUDA): $(LOOPBACK_OBJ)
 
 tests: $(LOOPBACK_CUDA)
 
-# They find it beside them. Those that stand for the module wrap the library's system calls (fake_module.c).
+# They find it beside them, by DT_RPATH: a sanitizer's dlopen() is not the program's and knows no DT_RUNPATH of it.
 LOOPBACK_TESTS := $(addprefix $(O)/tests/unit/,runtime_test register_test)
 $(LOOPBACK_TESTS): $(LOOPBACK_CUDA)
-$(LOOPBACK_TESTS): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/../loopback'
+$(LOOPBACK_TESTS): private LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../loopback'
 
+# These stand for the module: they wrap the library's system calls (fake_module.c).
 MODULE_TESTS := $(addprefix $(O)/tests/unit/,context_test ladder_test provider_test region_test reserve_test)
 $(O)/tests/unit/fake_module.o: CPPFLAGS += -Ilib
 $(MODULE_TESTS): $(O)/tests/unit/fake_module.o

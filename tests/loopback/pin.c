@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The stand-in CUDA driver: keeping pages where they are. With the self-tests' module this is what a GPU's driver does, a
- * long-term pin for writing, one open file a registration; elsewhere the pages are locked.
+ * The stand-in CUDA driver: keeping pages where they are. With the self-tests' module this is what a GPU's driver does,
+ * a long-term pin for writing, one open file a registration; elsewhere the pages are locked.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../kselftest/module/uapi.h"
@@ -26,6 +27,17 @@ static void whole_pages(void **addr, uint64_t *bytes)
 
 	*bytes = (((uintptr_t)*addr + *bytes + mask) & ~mask) - begin;
 	*addr = (void *)begin;
+}
+
+/* Not by libc's functions: the sanitizers put ones that do nothing in their place. */
+static int lock_pages(const void *addr, uint64_t bytes)
+{
+	return (int)syscall(SYS_mlock, addr, bytes);
+}
+
+static void unlock_pages(const void *addr, uint64_t bytes)
+{
+	syscall(SYS_munlock, addr, bytes);
 }
 
 static CUresult to_code(int error, void *addr, uint64_t bytes)
@@ -59,10 +71,10 @@ int pin_begin(void *addr, uint64_t bytes, CUresult *code)
 	whole_pages(&addr, &bytes);
 	if (pin_is_real())
 		return pin_by_module(addr, bytes, code);
-	if (!mlock(addr, bytes))
+	if (!lock_pages(addr, bytes))
 		return HANDLE_LOCKED;
 	*code = to_code(errno, addr, bytes);
-	munlock(addr, bytes);
+	unlock_pages(addr, bytes);
 	return -1;
 }
 
@@ -71,7 +83,7 @@ void pin_end(int handle, void *addr, uint64_t bytes)
 {
 	whole_pages(&addr, &bytes);
 	if (handle == HANDLE_LOCKED)
-		munlock(addr, bytes);
+		unlock_pages(addr, bytes);
 	else
 		close(handle);
 }

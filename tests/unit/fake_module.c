@@ -205,7 +205,8 @@ static int make_file(int dir_fd, const struct hugepin_create *create)
 static int create(int dir_fd, struct hugepin_create *create)
 {
 	struct fake_region *region = &regions[region_count], before = { 0 };
-	uint64_t mask = *(uint64_t *)(uintptr_t)create->nodemask, n_1g = 0, n_2m, saved[FAKE_NODES][HUGEPIN_CLASS_COUNT];
+	uint64_t mask = *(uint64_t *)(uintptr_t)create->nodemask, n_1g = 0, n_2m,
+		 saved[FAKE_NODES][HUGEPIN_CLASS_COUNT];
 	struct stat st;
 	int fd;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stand-in for the hugepin module, for tests of the library: the system calls that would reach it are wrapped (see
- * loopback.mk) and answered here. Regions are files of ordinary memory; a temporary directory is the mount of hugepinfs.
+ * loopback.mk) and answered here. Regions are files of ordinary memory; a temporary directory is the mount of
+ * hugepinfs.
  */
 #ifndef HUGEPIN_TESTS_FAKE_MODULE_H
 #define HUGEPIN_TESTS_FAKE_MODULE_H

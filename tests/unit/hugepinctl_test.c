@@ -454,6 +454,19 @@ static void stop_and_continue_is_no_interruption(void **state)
 	expect_held(&fake, 10, 10, 10);
 }
 
+static void stop_and_continue_while_putting_back_leaves_nothing_behind(void **state)
+{
+	for (int call = 3; call <= 4; call++) {
+		struct fake fake = { .room = { 10, 10, 10 }, .interrupt_at = 2, .stop_at = call };
+		struct attempt attempt;
+
+		apply(&attempt, &fake, &all_or_nothing, 10);
+		assert_int_equal(attempt.result, APPLY_RESTORED);
+		expect_held(&fake, 1, 2, 3);
+	}
+	(void)state;
+}
+
 static void what_cannot_be_put_back_is_told(void **state)
 {
 	struct fake fake = { .room = { 10, 10, 5 }, .busy_from = 1 };
@@ -749,6 +762,7 @@ int main(void)
 		cmocka_unit_test(partial_of_nothing_is_a_failure),
 		cmocka_unit_test(signal_in_any_call_puts_everything_back_even_with_partial),
 		cmocka_unit_test(stop_and_continue_is_no_interruption),
+		cmocka_unit_test(stop_and_continue_while_putting_back_leaves_nothing_behind),
 		cmocka_unit_test(what_cannot_be_put_back_is_told),
 		cmocka_unit_test(progress_is_followed_by_another_try),
 		cmocka_unit_test(tries_are_bounded_without_wait),

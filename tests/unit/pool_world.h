@@ -102,6 +102,7 @@ static struct {
 	unsigned int registers, unregisters;
 	uint64_t bytes;
 	bool refuse_register, refuse_unregister;
+	unsigned int refuse_after;		/* so many registrations; 0: never */
 	pthread_mutex_t *held;			/* locked over a registration: it takes as long as a test wants */
 } runtime;
 
@@ -148,7 +149,7 @@ static int runtime_register(void *addr, uint64_t bytes, int *code)
 		pthread_mutex_lock(runtime.held);
 		pthread_mutex_unlock(runtime.held);
 	}
-	if (runtime.refuse_register) {
+	if (runtime.refuse_register || (runtime.refuse_after && runtime.registers >= runtime.refuse_after)) {
 		*code = 2;
 		return hpi_error(-ENOMEM, "runtime: out of memory, code 2");
 	}

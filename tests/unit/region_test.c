@@ -116,7 +116,7 @@ static void test_nodes_become_the_modules_mask(void **state)
 static void test_bad_requests_are_refused_before_the_module_is_asked(void **state)
 {
 	struct hugepin_region_request r = request(HPI_2M);
-	struct { struct hugepin_region_request known; int more; } longer = { .known = r, .more = 0 };
+	struct { struct hugepin_region_request known; uint64_t more; } longer = { .known = r, .more = 0 };
 	const struct {
 		size_t size;
 		uint64_t bytes;
@@ -183,13 +183,26 @@ static void test_refusals_have_the_modules_numbers(void **state)
 		unsigned int flags;
 		const char *parts[4];
 	} refusals[] = {
-		{ -ENOMEM, -ENOMEM, { HUGEPIN_SHORT_FREE, HUGEPIN_CLASS_1G, 0, 0, 5, 3, 0, 0 }, 0,
-		  { "5368709120 bytes", "asked 5 pages of 1G on node 0, 3 free", "hugepinctl reserve", "allow fallback" } },
-		{ -ENOMEM, -ENOMEM, { HUGEPIN_SHORT_FREE, HUGEPIN_CLASS_2M, HUGEPIN_NODE_ANY, 0, 9, 1, 0, 0 }, 1,
+		{ -ENOMEM,
+		  -ENOMEM,
+		  { HUGEPIN_SHORT_FREE, HUGEPIN_CLASS_1G, 0, 0, 5, 3, 0, 0 },
+		  0,
+		  { "5368709120 bytes", "asked 5 pages of 1G on node 0, 3 free", "hugepinctl reserve",
+		    "allow fallback" } },
+		{ -ENOMEM,
+		  -ENOMEM,
+		  { HUGEPIN_SHORT_FREE, HUGEPIN_CLASS_2M, HUGEPIN_NODE_ANY, 0, 9, 1, 0, 0 },
+		  1,
 		  { "asked 9 pages of 2M on nodes 0, 1 free" } },
-		{ -EDQUOT, -EDQUOT, { HUGEPIN_SHORT_USER, HUGEPIN_CLASS_1G, 1, 0, 5, 0, 6, 2 }, 0,
+		{ -EDQUOT,
+		  -EDQUOT,
+		  { HUGEPIN_SHORT_USER, HUGEPIN_CLASS_1G, 1, 0, 5, 0, 6, 2 },
+		  0,
 		  { "asked 5 pages of 1G on node 1", "may hold 6", "holds 2", "user_limit_percent" } },
-		{ -EDQUOT, -EDQUOT, { HUGEPIN_SHORT_MOUNT, HUGEPIN_CLASS_2M, HUGEPIN_NODE_ANY, 0, 5, 0, 7, 4 }, 0,
+		{ -EDQUOT,
+		  -EDQUOT,
+		  { HUGEPIN_SHORT_MOUNT, HUGEPIN_CLASS_2M, HUGEPIN_NODE_ANY, 0, 5, 0, 7, 4 },
+		  0,
 		  { "asked 5 pages of 2M", "may hold 7", "holds 4" } },
 		{ -ENOMEM, -ENOMEM, { 0 }, 0, { "bookkeeping" } },
 		{ -ENODEV, -ENODEV, { 0 }, 0, { "nodes 0" } },
@@ -386,8 +399,13 @@ static void test_ranges_outside_or_out_of_step_are_refused(void **state)
 		uint64_t offset, bytes;
 		unsigned int flags;
 	} bad[] = {
-		{ 4096, 0, 0 }, { 0, 4096, 0 }, { 4 * HPI_2M, 0, 0 }, { 0, 5 * HPI_2M, 0 }, { 3 * HPI_2M, 2 * HPI_2M, 0 },
-		{ HPI_2M, UINT64_MAX - HPI_2M + 1, 0 }, { 0, 0, 4 },
+		{ 4096, 0, 0 },
+		{ 0, 4096, 0 },
+		{ 4 * HPI_2M, 0, 0 },
+		{ 0, 5 * HPI_2M, 0 },
+		{ 3 * HPI_2M, 2 * HPI_2M, 0 },
+		{ HPI_2M, UINT64_MAX - HPI_2M + 1, 0 },
+		{ 0, 0, 4 },
 	};
 	size_t i;
 	void *p = NULL;

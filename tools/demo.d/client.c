@@ -16,7 +16,7 @@
 
 #include "demo.h"
 
-#define WAIT_US		(60 * UINT64_C(1000000))
+#define WAIT_US	(60 * UINT64_C(1000000))
 
 int client_start(void (*body)(struct client_share *share, int socket, const void *arg), const void *arg,
 		 struct client *out)
@@ -150,8 +150,10 @@ int client_send_fds(int socket, const int *fds, unsigned int count)
 	union fd_message control = { 0 };
 	struct iovec data = { .iov_base = &count, .iov_len = sizeof(count) };
 	struct msghdr message = {
-		.msg_iov = &data, .msg_iovlen = 1,
-		.msg_control = control.buffer, .msg_controllen = CMSG_SPACE(count * sizeof(*fds)),
+		.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = control.buffer,
+		.msg_controllen = CMSG_SPACE(count * sizeof(*fds)),
 	};
 	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 
@@ -169,8 +171,10 @@ int client_receive_fds(int socket, int *fds, unsigned int *count)
 	union fd_message control = { 0 };
 	struct iovec data = { .iov_base = count, .iov_len = sizeof(*count) };
 	struct msghdr message = {
-		.msg_iov = &data, .msg_iovlen = 1,
-		.msg_control = control.buffer, .msg_controllen = sizeof(control.buffer),
+		.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = control.buffer,
+		.msg_controllen = sizeof(control.buffer),
 	};
 	struct cmsghdr *head;
 	ssize_t n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Step 5: clients killed in the middle of writing. Unnamed memory comes back, and clean; named memory is found again. */
+/* Step 5: clients killed in the middle of writing. Unnamed memory comes back clean, named memory is found again. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #define WHOLE_MS	5000
 #define TABLE_NAME	"demo-table"
 #define TABLE_BYTES	MIB(256)
-#define TABLE_STEP	KIB(64)		/* the writer counts what it has written in these */
+#define TABLE_STEP	KIB(64) /* the writer counts what it has written in these */
 
 struct place {
 	int node;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The demo: one program that does hugepin's main job inside a machine with two nodes, checks what came of it and reports.
- * Everything of hugepin's goes through the library's public header. Prototypes are grouped under the file that defines
- * them.
+ * The demo: one program that does hugepin's main job inside a machine with two nodes, checks what came of it and
+ * reports. Everything of hugepin's goes through the library's public header. Prototypes are grouped under the file
+ * that defines them.
  *
- * A step returns 0, or -1 when it could not be carried out; it has said why by then. What could be carried out but gave
- * a wrong result is told to report_check(), so that one failure does not hide the next.
+ * A step returns 0, or -1 when it could not be carried out; it has said why by then. What could be carried out but
+ * gave a wrong result is told to report_check(), so that one failure does not hide the next.
  */
 #ifndef HUGEPIN_DEMO_H
 #define HUGEPIN_DEMO_H
@@ -74,16 +74,22 @@ void report_text(const char *text);			/* several lines as they are, indented */
 bool report_check(struct demo *demo, bool holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Says why a step cannot go on; returns -1. */
 int report_stop(struct demo *demo, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A line on stderr for what takes longer; on a terminal the next one replaces it. */
+/* What is being done, where it takes longer. On stderr, unless marked. */
 void report_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void report_progress_end(void);
+/*
+ * From now on everything goes to stdout, where order is kept: a line of progress begins with the first of these bytes,
+ * the results with the second.
+ */
+void report_mark(void);
+#define REPORT_MARK_PROGRESS	0x1d
+#define REPORT_MARK_RESULTS	0x1e
 
 #define TEXT_SIZE	32
 const char *text_bytes(uint64_t bytes, char buffer[TEXT_SIZE]);		/* "3.3 GiB" */
 const char *text_count(uint64_t n, char buffer[TEXT_SIZE]);		/* "865,280" */
 const char *text_us(uint64_t us, char buffer[TEXT_SIZE]);		/* "912 us", "1.31 ms", "6.51 s" */
 #define TEXT_PAGES_SIZE	64
-const char *text_pages(uint64_t bytes_1g, uint64_t bytes_2m, char buffer[TEXT_PAGES_SIZE]);	/* "3 x 1G + 154 x 2M" */
+const char *text_pages(uint64_t bytes_1g, uint64_t bytes_2m, char buffer[TEXT_PAGES_SIZE]); /* "3 x 1G + 2 x 2M" */
 
 /* ---- json.c: the results as data ---- */
 
@@ -183,7 +189,7 @@ int client_receive_fds(int socket, int *fds, unsigned int *count);	/* -errno; *c
 
 /* ---- spawn.c: other programs ---- */
 
-/* Runs a program and gives what it printed, NUL-terminated, to be freed; its status, 128 + n after signal n, or -errno. */
+/* Runs a program; what it printed, NUL-terminated, is to be freed. Its status, 128 + n after signal n, or -errno. */
 int spawn_read(char *const argv[], char **output);
 
 #endif /* HUGEPIN_DEMO_H */

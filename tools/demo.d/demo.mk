@@ -11,7 +11,8 @@ $(DEMO_OBJ): CPPFLAGS += -Itests/kselftest/module -Itests/loopback
 
 $(DEMO): $(DEMO_OBJ) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -Wl,-z,relro,-z,now -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $(DEMO_OBJ) $(LIB_LINK) -ljson-c -lnuma -ldl
+	$(CC) $(LDFLAGS) -Wl,-z,relro,-z,now -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $(DEMO_OBJ) $(LIB_LINK) \
+		-ljson-c -lnuma -ldl
 
 .PHONY: demo
 demo: $(DEMO)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The driver as the demo's client uses it: libcuda.so.1, loaded at run time as the library does. What is found must be the
- * stand-in of tests/loopback, and it must really pin: each registration is an open file of the test module.
+ * The driver as the demo's client uses it: libcuda.so.1, loaded at run time as the library does. What is found must be
+ * the stand-in of tests/loopback, and it must really pin: each registration is an open file of the test module.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,9 +19,9 @@ static struct loopback loopback;
 
 const char *driver_begin(void)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *context;
-	int (*init)(unsigned int flags), (*device_get)(int *device, int ordinal), (*retain)(void **context, int device);
-	int device;
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *context = NULL;
+	int (*init)(unsigned int), (*device_get)(int *, int), (*retain)(void **, int);
+	int device = 0;
 
 	if (!driver)
 		return "no libcuda.so.1 is found (LD_LIBRARY_PATH)";
@@ -60,7 +60,7 @@ int driver_descriptors(int *fds, unsigned int room)
 		char target[sizeof(HUGEPIN_TEST_DEVICE) + 1];
 		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target));
 
-		if (length != sizeof(HUGEPIN_TEST_DEVICE) - 1 || memcmp(target, HUGEPIN_TEST_DEVICE, (size_t)length))
+		if (length != sizeof(HUGEPIN_TEST_DEVICE) - 1 || memcmp(target, HUGEPIN_TEST_DEVICE, (size_t)length) != 0)
 			continue;
 		if (count == room) {
 			closedir(dir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* driver.c: the client's side of the accelerator's driver, and what the stand-in for it tells beyond the driver's calls. */
+/* driver.c: the accelerator's driver as a client uses it, and what the stand-in tells beyond the driver's calls. */
 #ifndef HUGEPIN_DEMO_DRIVER_H
 #define HUGEPIN_DEMO_DRIVER_H
 

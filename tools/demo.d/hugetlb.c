@@ -2,10 +2,11 @@
 /*
  * The same amount of memory from the kernel's own huge pages, with nothing but mmap(2).
  *
- * What is measured must be the kernel's work and not the machine's: memory of an emulated machine that nobody has written
- * yet is paid for by the host at the first touch. So the pages are made ready twice, by the same call, and the second time
- * counts: those were touched by the first. Taking them into the kernel's pool (nr_hugepages) is not measured, as little as
- * taking pages into hugepin's reserve. The kernel zeroes such pages when they are mapped, and that is the difference.
+ * What is measured must be the kernel's work and not the machine's: memory of an emulated machine that nobody has
+ * written yet is paid for by the host at the first touch. So the pages are made ready twice, by the same call, and the
+ * second time counts: those were touched by the first. Taking them into the kernel's pool (nr_hugepages) is not
+ * measured, as little as taking pages into hugepin's reserve. The kernel zeroes such pages when they are mapped, and
+ * that is the difference.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -83,12 +84,14 @@ static int populate(int node, uint64_t bytes, uint64_t *us)
 
 	numa_bitmask_setbit(nodes, (unsigned int)node);
 	numa_set_membind(nodes);
+	numa_run_on_node(node);
 	start = now_us();
 	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB | MAP_POPULATE, -1, 0);
 	*us = now_us() - start;
 	if (memory == MAP_FAILED)
 		err = -errno;
+	numa_run_on_node(-1);
 	numa_set_localalloc();
 	numa_free_nodemask(nodes);
 	if (!err && munmap(memory, bytes))
@@ -102,7 +105,8 @@ static int measure(struct demo *demo, int node, uint64_t bytes, uint64_t *us)
 	int err;
 
 	for (int round = 1; round <= 2; round++) {
-		report_progress("mapping %s of the kernel's own hugetlb pages, round %d of 2", text_bytes(bytes, text), round);
+		report_progress("mapping %s of the kernel's own hugetlb pages, round %d of 2", text_bytes(bytes, text),
+				round);
 		err = populate(node, bytes, us);
 		if (err)
 			return report_stop(demo, "%s of hugetlb pages on node %d: %s", text, node, strerror(-err));
@@ -112,7 +116,7 @@ static int measure(struct demo *demo, int node, uint64_t bytes, uint64_t *us)
 
 int hugetlb_ready_us(struct demo *demo, uint64_t bytes, int other_than_node, int *node, uint64_t *us)
 {
-	uint64_t pages = bytes / PAGE_2M, before, got = 0;
+	uint64_t pages = bytes / PAGE_2M, before = 0, got = 0;
 	char text[TEXT_SIZE];
 	int ret;
 

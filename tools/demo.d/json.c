@@ -34,6 +34,7 @@ static int put_reserve(struct json_object *root, const struct demo_results *r)
 
 	for (size_t i = 0; !err && i < r->nr_reserve; i++) {
 		const struct demo_reserve *reserve = &r->reserve[i];
+		const char *class_name = reserve->page_class == HUGEPIN_PAGES_1G ? "1G" : "2M";
 		struct json_object *entry = json_object_new_object();
 
 		if (!entry || json_object_array_add(array, entry)) {
@@ -41,8 +42,7 @@ static int put_reserve(struct json_object *root, const struct demo_results *r)
 			return -ENOMEM;
 		}
 		err = put(entry, "node", json_object_new_int(reserve->node));
-		err = err ? err : put(entry, "class", json_object_new_string(
-					      reserve->page_class == HUGEPIN_PAGES_1G ? "1G" : "2M"));
+		err = err ? err : put(entry, "class", json_object_new_string(class_name));
 		err = err ? err : put_uint(entry, "asked", reserve->asked);
 		err = err ? err : put_uint(entry, "got", reserve->got);
 	}

@@ -8,11 +8,13 @@
 #include "demo.h"
 
 static const char usage[] =
-	"Usage: hugepin-demo [--json FILE] --trace FILE\n"
+	"Usage: hugepin-demo [--json FILE | --marked] --trace FILE\n"
 	"Does hugepin's main job on a machine with two nodes and the module loaded, checks the results and reports.\n"
 	"\n"
 	"  --trace FILE  the allocations to replay (tools/trace)\n"
-	"  --json FILE   the results as data too; \"-\" writes them to stdout, after a line's first byte of 0x1e\n"
+	"  --json FILE   the results as data too\n"
+	"  --marked      for tools/demo: progress and results on stdout too, in lines that begin with the bytes 0x1d\n"
+	"                and 0x1e; the results are the rest of the output\n"
 	"\n"
 	"Exit status: 0 all as it should be, 1 something was not, 2 usage.\n";
 
@@ -54,18 +56,15 @@ static void carry_out(struct demo *demo)
 
 static int write_results(const struct demo *demo, const char *path)
 {
-	bool to_stdout = !strcmp(path, "-");
-	FILE *out = to_stdout ? stdout : fopen(path, "we");
+	FILE *out = fopen(path, "we");
 	int err;
 
 	if (!out) {
 		fprintf(stderr, "hugepin-demo: %s: %s\n", path, strerror(errno));
 		return -1;
 	}
-	if (to_stdout)
-		putchar(0x1e);		/* as in RFC 7464 */
 	err = json_write(&demo->results, out);
-	if (!to_stdout && fclose(out) && !err)
+	if (fclose(out) && !err)
 		err = -errno;
 	if (err)
 		fprintf(stderr, "hugepin-demo: %s: %s\n", path, strerror(-err));
@@ -77,11 +76,13 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "json", required_argument, NULL, 'j' },
 		{ "trace", required_argument, NULL, 't' },
+		{ "marked", no_argument, NULL, 'm' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	struct demo demo = { 0 };
 	const char *json = NULL;
+	bool marked = false;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -92,6 +93,10 @@ int main(int argc, char **argv)
 		case 't':
 			demo.trace = optarg;
 			break;
+		case 'm':
+			marked = true;
+			report_mark();
+			break;
 		case 'h':
 			fputs(usage, stdout);
 			return 0;
@@ -100,13 +105,17 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind != argc || !demo.trace) {
+	if (optind != argc || !demo.trace || (marked && json)) {
 		fputs(usage, stderr);
 		return 2;
 	}
 	carry_out(&demo);
-	report_progress_end();
 	if (json && write_results(&demo, json))
 		return 1;
+	if (marked) {
+		putchar(REPORT_MARK_RESULTS);
+		if (json_write(&demo.results, stdout))
+			return 1;
+	}
 	return demo.failures || fflush(stdout) ? 1 : 0;
 }

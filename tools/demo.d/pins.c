@@ -2,9 +2,9 @@
 /*
  * Step 6: memory pinned for a device, and a client that dies while the device may still use it.
  *
- * The client's pinned pool registers its memory with the runtime "cuda", for which the stand-in of tests/loopback is found:
- * it pins through the test module, as a driver does, and the pins live as long as the descriptors they were made with. The
- * client hands those to the demo, which then stands for work in flight on the device, and is killed.
+ * The client's pinned pool registers its memory with the runtime "cuda", for which the stand-in of tests/loopback is
+ * found: it pins through the test module, as a driver does, and the pins live as long as the descriptors they were
+ * made with. The client hands those to the demo, which then stands for work in flight on the device, and is killed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +32,9 @@ static void pinned_block(struct client_share *share, const struct wish *wish, st
 {
 	char policy[24];
 	const struct setting settings[] = {
-		{ "runtime", "cuda" }, { "pinned_ladder", wish->ladder }, { "node_policy", policy },
+		{ "runtime", "cuda" },
+		{ "pinned_ladder", wish->ladder },
+		{ "node_policy", policy },
 	};
 	struct hugepin_context *ctx;
 
@@ -73,8 +75,10 @@ static void describe(struct client_share *share, struct hugepin_pool *pool)
 		share->bytes_2m += segment.bytes_2m;
 	}
 	if (stats.registered_bytes != stats.mapped_bytes || driver_registered_bytes() != stats.mapped_bytes)
-		client_fail(share, "of %" PRIu64 " bytes mapped %" PRIu64 " are registered by the pool, %" PRIu64
-			    " by the driver", stats.mapped_bytes, stats.registered_bytes, driver_registered_bytes());
+		client_fail(share,
+			    "of %" PRIu64 " bytes mapped %" PRIu64 " are registered by the pool, %" PRIu64
+			    " by the driver",
+			    stats.mapped_bytes, stats.registered_bytes, driver_registered_bytes());
 }
 
 static void pin_and_wait(struct client_share *share, int socket, const void *arg)
@@ -99,7 +103,7 @@ static void pin_and_wait(struct client_share *share, int socket, const void *arg
 /* ---- the device ---- */
 
 struct held {
-	uint64_t pages, as_left;	/* base pages that are pinned; of them those that hold what the client wrote */
+	uint64_t pages, as_left; /* base pages that are pinned; of them those that hold what the client wrote */
 };
 
 /* Goes through @fd's pages until nothing more is pinned. */
@@ -144,9 +148,10 @@ static void report_registered(struct demo *demo, const struct client_share *shar
 		    text_bytes(share->bytes, size), text_pages(share->bytes_1g, share->bytes_2m, pages), share->runs);
 	report_check(demo, share->bytes >= BLOCK_BYTES && share->bytes_1g + share->bytes_2m == share->bytes,
 		     "%" PRIu64 " bytes are registered, %" PRIu64 " in 1G and %" PRIu64 " in 2M pages; %" PRIu64
-		     " are in use", share->bytes, share->bytes_1g, share->bytes_2m, BLOCK_BYTES);
-	report_check(demo, share->runs && share->runs <= huge_pages, "%" PRIu64 " contiguous runs in %" PRIu64 " huge pages",
-		     share->runs, huge_pages);
+		     " are in use",
+		     share->bytes, share->bytes_1g, share->bytes_2m, BLOCK_BYTES);
+	report_check(demo, share->runs && share->runs <= huge_pages,
+		     "%" PRIu64 " contiguous runs in %" PRIu64 " huge pages", share->runs, huge_pages);
 }
 
 /* The client is dead, its pins are not. */
@@ -163,16 +168,18 @@ static int look_during(struct demo *demo, const struct client_share *share, uint
 	demo->results.quarantined_during_pin = sum.quarantined;
 	report_line("killed", "with the pins held: %" PRIu64 " pages quarantined, nobody's and free for nobody",
 		    sum.quarantined);
-	report_check(demo, sum.quarantined && sum.quarantined == used_before && !sum.in_use, "%" PRIu64
-		     " pages are quarantined and %" PRIu64 " in use after the death of a client that had %" PRIu64,
+	report_check(demo, sum.quarantined && sum.quarantined == used_before && !sum.in_use,
+		     "%" PRIu64 " pages are quarantined and %" PRIu64
+		     " in use after the death of a client that had %" PRIu64,
 		     sum.quarantined, sum.in_use, used_before);
 	if (device_read_all(demo, fds, count, &held))
 		return -1;
 	demo->results.pinned_pages = held.pages;
 	report_line("device", "still holds %s of %s base pages, contents as the client left them",
 		    text_count(held.pages, pinned), text_count(wanted, all));
-	report_check(demo, wanted && held.pages == wanted && held.as_left == wanted, "%" PRIu64 " of %" PRIu64
-		     " base pages are pinned, %" PRIu64 " hold what the client wrote", held.pages, wanted, held.as_left);
+	report_check(demo, wanted && held.pages == wanted && held.as_left == wanted,
+		     "%" PRIu64 " of %" PRIu64 " base pages are pinned, %" PRIu64 " hold what the client wrote",
+		     held.pages, wanted, held.as_left);
 	return 0;
 }
 
@@ -185,9 +192,10 @@ static int look_after(struct demo *demo)
 	if (reserve_sum(demo->ctx, NODE_EVERY, &sum))
 		return report_stop(demo, "reading the reserve: %s", hugepin_error());
 	demo->results.quarantined_after = sum.quarantined;
-	if (report_check(demo, back_us >= 0 && !sum.quarantined, "%" PRIu64 " pages are quarantined %d ms after the unpin",
-			 sum.quarantined, BACK_MS))
-		report_line("unpinned", "0 pages quarantined, all are back %s after the last pin went", text_us((uint64_t)back_us, us));
+	if (report_check(demo, back_us >= 0 && !sum.quarantined,
+			 "%" PRIu64 " pages are quarantined %d ms after the unpin", sum.quarantined, BACK_MS))
+		report_line("unpinned", "0 pages quarantined, all are back %s after the last pin went",
+			    text_us((uint64_t)back_us, us));
 	return 0;
 }
 

@@ -40,15 +40,15 @@ static void report(struct demo *demo)
 	double ratio = r->peak_live_bytes ? (double)r->peak_mapped_bytes / (double)r->peak_live_bytes : 0;
 	char ops[TEXT_SIZE], live[TEXT_SIZE], mapped[TEXT_SIZE];
 
-	report_line("operations", "%s in %.2f s, each block touched as the program did",
-		    text_count(r->replay_ops, ops), r->replay_seconds);
+	report_line("operations", "%s in %.2f s, each block touched as the program did", text_count(r->replay_ops, ops),
+		    r->replay_seconds);
 	report_line("peak", "%s live, %s mapped: %.4f of live", text_bytes(r->peak_live_bytes, live),
 		    text_bytes(r->peak_mapped_bytes, mapped), ratio);
 	report_check(demo, r->replay_ops >= LEAST_OPS, "%" PRIu64 " operations, at least %d are wanted", r->replay_ops,
 		     LEAST_OPS);
-	report_check(demo, ratio && ratio <= MOST_MAPPED_PER_LIVE, "%.4f mapped over live (%" PRIu64 " / %" PRIu64
-		     " bytes), at most %.2f is wanted", ratio, r->peak_mapped_bytes, r->peak_live_bytes,
-		     MOST_MAPPED_PER_LIVE);
+	report_check(demo, ratio && ratio <= MOST_MAPPED_PER_LIVE,
+		     "%.4f mapped over live (%" PRIu64 " / %" PRIu64 " bytes), at most %.2f is wanted", ratio,
+		     r->peak_mapped_bytes, r->peak_live_bytes, MOST_MAPPED_PER_LIVE);
 }
 
 int step_replay(struct demo *demo)
@@ -64,7 +64,7 @@ int step_replay(struct demo *demo)
 	report_section("3", "The allocations of a PyTorch training run, replayed on a host pool of the module's pages");
 	if (reserve_settle(demo))
 		return -1;
-	report_progress("replaying %s", demo->trace);
+	report_progress("replaying %s", basename(demo->trace));
 	status = spawn_read(argv, &text);
 	if (status < 0) {
 		free(text);

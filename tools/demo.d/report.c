@@ -7,39 +7,36 @@
 
 #include "demo.h"
 
-#define WIDTH		100
-#define INDENT		3
-#define LABEL		11
+#define WIDTH	100
+#define INDENT	3
+#define LABEL	11
 
-static bool on_terminal(void)
+static bool marked;
+
+void report_mark(void)
 {
-	/* Inside a machine stderr is never a terminal; whoever started it knows. */
-	const char *text = getenv("DEMO_TERMINAL");
-
-	return text && *text == '1';
+	marked = true;
 }
 
 void report_progress(const char *fmt, ...)
 {
 	va_list args;
 
-	fflush(stdout);
 	va_start(args, fmt);
-	fputs(on_terminal() ? "\r\033[K" : "", stderr);
-	vfprintf(stderr, fmt, args);
-	fputs(on_terminal() ? " ..." : " ...\n", stderr);
+	if (marked) {
+		putchar(REPORT_MARK_PROGRESS);
+		vprintf(fmt, args);
+		putchar('\n');
+		fflush(stdout);
+	} else {
+		vfprintf(stderr, fmt, args);
+		fputs(" ...\n", stderr);
+	}
 	va_end(args);
-}
-
-void report_progress_end(void)
-{
-	if (on_terminal())
-		fputs("\r\033[K", stderr);
 }
 
 void report_section(const char *number, const char *title)
 {
-	report_progress_end();
 	printf("\n%-*s%s\n", INDENT, number, title);
 	fflush(stdout);
 }
@@ -74,7 +71,6 @@ static void print_formatted(const char *label, const char *fmt, va_list args)
 {
 	char *text;
 
-	report_progress_end();
 	if (vasprintf(&text, fmt, args) < 0) {
 		print_wrapped(label, fmt);
 		return;
@@ -94,7 +90,6 @@ void report_line(const char *label, const char *fmt, ...)
 
 void report_text(const char *text)
 {
-	report_progress_end();
 	while (*text) {
 		size_t length = strcspn(text, "\n");
 

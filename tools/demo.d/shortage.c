@@ -46,8 +46,9 @@ static int strict(struct demo *demo, uint64_t bytes)
 	}
 	if (reserve_sum(demo->ctx, NODE_EVERY, &after))
 		return report_stop(demo, "reading the reserve: %s", hugepin_error());
-	if (report_check(demo, same_as(&before, &after), "free 1G and 2M pages: %" PRIu64 " and %" PRIu64 " before, %"
-			 PRIu64 " and %" PRIu64 " after", before.free_1g, before.free_2m, after.free_1g, after.free_2m))
+	if (report_check(demo, same_as(&before, &after),
+			 "free 1G and 2M pages: %" PRIu64 " and %" PRIu64 " before, %" PRIu64 " and %" PRIu64 " after",
+			 before.free_1g, before.free_2m, after.free_1g, after.free_2m))
 		report_line("held", "nothing: %" PRIu64 " x 1G and %" PRIu64 " x 2M are free, as before", after.free_1g,
 			    after.free_2m);
 	return 0;
@@ -86,9 +87,11 @@ static int fallback(struct demo *demo, uint64_t bytes)
 	add_extents(demo, region);
 	hugepin_region_close(region);
 	report_line("fallback", "given, as %s", text_pages(r->fallback_1g_bytes, r->fallback_2m_bytes, pages));
-	report_check(demo, r->fallback_1g_bytes == before.free_1g * PAGE_1G &&
-		     r->fallback_1g_bytes + r->fallback_2m_bytes == bytes,
-		     "%" PRIu64 " bytes in 1G and %" PRIu64 " in 2M pages, of %" PRIu64 " asked with %" PRIu64 " x 1G free",
+	report_check(demo,
+		     r->fallback_1g_bytes == before.free_1g * PAGE_1G &&
+			     r->fallback_1g_bytes + r->fallback_2m_bytes == bytes,
+		     "%" PRIu64 " bytes in 1G and %" PRIu64 " in 2M pages, of %" PRIu64 " asked with %" PRIu64
+		     " x 1G free",
 		     r->fallback_1g_bytes, r->fallback_2m_bytes, bytes, before.free_1g);
 	return 0;
 }

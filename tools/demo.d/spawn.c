@@ -39,7 +39,7 @@ static char *read_all(int fd)
 			room *= 2;
 		}
 	}
-	free(text);	/* keeps errno */
+	free(text); /* keeps errno */
 	return NULL;
 }
 

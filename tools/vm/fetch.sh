@@ -23,19 +23,24 @@ kernel_flavour() {
 
 # kernel_fetch KERNEL - have it in the cache; asks for a newer version when that was last done a day ago
 kernel_fetch() {
-	local directory
-	directory=$(kernel_dir "$1")
-	if [ -e "$directory/image" ] && hp_fresh "$directory.checked" 86400; then
+	if _kernel_is_current "$1"; then
 		return 0
 	fi
 	hp_need kmod zstd lz4 || return
 	hp_cache_locked "kernel-$1" _kernel_refresh "$1"
 }
 
+_kernel_is_current() {
+	local directory
+	directory=$(kernel_dir "$1")
+	[ -e "$directory/image" ] && hp_fresh "$directory.checked" 86400 || return 1
+	! kernel_is_debug "$1" || [ "$directory.checked" -nt "$here/debug.config" ]
+}
+
 _kernel_refresh() {
 	local kernel=$1 directory suites release
 	directory=$(kernel_dir "$kernel")
-	if [ -e "$directory/image" ] && hp_fresh "$directory.checked" 86400; then
+	if _kernel_is_current "$kernel"; then
 		return 0	# the run that had the lock did it
 	fi
 	read -ra suites <<<"$(kernel_suites "$kernel")"
@@ -46,16 +51,23 @@ _kernel_refresh() {
 		touch "$directory.checked"
 		return 0
 	fi
-	release=$(_kernel_newest "$kernel") || return
-	hp_step "fetching kernel $release" hp_cache_populate "kernel/$release" _kernel_unpack "$kernel" "$release" || return
+	if kernel_is_debug "$kernel"; then
+		release=$(debug_fetch "$kernel") || return
+	else
+		release=$(_kernel_newest "$kernel") || return
+		hp_step "fetching kernel $release" \
+			hp_cache_populate "kernel/$release" _kernel_unpack "$kernel" "$release" || return
+	fi
 	ln -sfnT "$release" "$directory"
 	touch "$directory.checked"
 	_kernel_prune
 }
 
-# Releases that no kernel name points at any more; not at once, since a build may still be using one.
+# Releases that no kernel name points at any more; not at once, since a build may still be using one. And what a killed
+# run left half-made.
 _kernel_prune() {
 	local release
+	find "$(hp_cache_dir)/kernel" -maxdepth 1 -name '.new.*' -mtime +1 -exec rm -rf --one-file-system {} +
 	for release in "$(hp_cache_dir)"/kernel/*/; do
 		release=${release%/}
 		[ ! -L "$release" ] || continue

@@ -8,7 +8,7 @@ SPLATS = re.compile(r"""
   | ^double\ fault | ^stack\ segment | ^invalid\ opcode | ^traps:\ PANIC | unable\ to\ handle | Unable\ to\ handle
   | Bad\ rss-counter | [Bb]ad\ page\ (state|map) | :\ bad\ (pgd|p4d|pud|pmd|pte)\b
   | refcount_t: | ^sysfs:\ cannot\ create\ duplicate | kobject_add_internal\ failed | ^kobject:.*tried\ to\ (init|add)
-  | ^KASAN | ^KCSAN | ^KFENCE | ^UBSAN | ^KMSAN | kmemleak:\ \d+\ new\ suspected
+  | ^KASAN | ^KCSAN | ^KFENCE | ^UBSAN | ^KMSAN | ^kmemleak:.*(disabled|error)
   | possible\ recursive\ locking | possible\ (circular|irq)\ | ^INFO:\ (possible|trying\ to\ register|suspicious)
   | suspicious\ RCU\ usage | DEBUG_LOCKS_WARN_ON | bad\ unlock\ balance | lock\ held\ when\ returning | ^ODEBUG:
   | sleeping\ function\ called | scheduling\ while\ atomic | list_(add|del)\ corruption | \blist_(add|del)_

@@ -58,6 +58,18 @@ static int reach(struct change *change, const struct apply_options *options, con
 	}
 }
 
+/* Tries harder than a way forward would: signals wait, so that what ends a write early is only a stop and a continue. */
+static void restore(struct change *change, const struct apply_ops *ops)
+{
+	for (unsigned int tries = QUICK_TRIES; change->now != change->before && tries; tries--) {
+		int err = set(change, change->before, ops);
+
+		if (err && err != -ENOMEM && err != -EINTR)
+			break;
+	}
+	change->state = change->now == change->before ? CHANGE_RESTORED : CHANGE_STUCK;
+}
+
 static bool put_back(struct plan *plan, const struct apply_ops *ops)
 {
 	bool all = true;
@@ -67,9 +79,7 @@ static bool put_back(struct plan *plan, const struct apply_ops *ops)
 
 		if (change->state == CHANGE_TODO)
 			continue;
-		if (change->now != change->before)
-			set(change, change->before, ops);
-		change->state = change->now == change->before ? CHANGE_RESTORED : CHANGE_STUCK;
+		restore(change, ops);
 		all = all && change->state == CHANGE_RESTORED;
 	}
 	return all;

@@ -279,7 +279,10 @@ int change_run(const struct change_request *request)
 		if (request->dry_run || !session_lock())
 			status = plan_and_carry_out(request, specs, nr);
 		signals_hold();
-		status = flush_output(status);
+		if (status == STATUS_OK && flush_output(status) != STATUS_OK) {
+			complain("all went well but for that: hugepinctl status shows what is held");
+			status = STATUS_FAILED;
+		}
 		signals_release();
 	}
 	free(specs);

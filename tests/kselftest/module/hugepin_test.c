@@ -6,8 +6,8 @@
  * references for what sits in pipes and sockets), keeps them after the process is gone, and reads and writes through
  * them as a device would. See uapi.h.
  *
- * Locking: context->lock covers everything in the context. It is taken before the mmap lock (by PIN), and user memory is
- * copied while it is held; nothing takes it with the mmap lock held.
+ * Locking: context->lock covers everything in the context. It is taken before the mmap lock (by PIN), and user memory
+ * is copied while it is held; nothing takes it with the mmap lock held.
  */
 #include <linux/file.h>
 #include <linux/fs.h>

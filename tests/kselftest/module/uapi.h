@@ -20,7 +20,7 @@
 #define HUGEPIN_TEST_PIN_FLAGS	(HUGEPIN_TEST_PIN_FAST | HUGEPIN_TEST_PIN_GET)
 
 /**
- * struct hugepin_test_pin - reference [@addr, @addr + @bytes) of the caller for a long time, for writing; all or nothing
+ * struct hugepin_test_pin - hold [@addr, @addr + @bytes) of the caller for a long time, for writing; all or nothing
  * @size:  in: sizeof(struct hugepin_test_pin)
  * @flags: in: HUGEPIN_TEST_PIN_*
  * @addr:  in: first byte

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The module goes when nothing of it is in use, and not before. Removes and loads it (the file is $HUGEPIN_KO), so it
+ * runs last and alone.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "module/uapi.h"
+#include "region.h"
+#include "reserve.h"
+
+#define UNIT	"/run/hugepin"
+
+static const char *module_path;
+
+/* Without waiting for it to be free, as rmmod does; 0 or -errno. */
+static int unload(void)
+{
+	return syscall(SYS_delete_module, "hugepin", O_NONBLOCK) ? -errno : 0;
+}
+
+static int load(const char *parameters)
+{
+	int fd = open(module_path, O_RDONLY | O_CLOEXEC), error;
+
+	if (fd < 0)
+		return -errno;
+	error = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+	close(fd);
+	return error;
+}
+
+/* The last put of a file runs when the process returns to user space, and elsewhere at times: give it a moment. */
+static void check_unloads(void)
+{
+	int error, waited_ms;
+
+	for (waited_ms = 0; (error = unload()) == -EAGAIN || error == -EBUSY; waited_ms += 10) {
+		if (waited_ms >= SETTLE_MS)
+			break;
+		poll(NULL, 0, 10);
+	}
+	CHECK(!error, "%s", strerror(-error));
+	CHECK(access(HUGEPIN_DEVICE, F_OK) && errno == ENOENT, HUGEPIN_DEVICE " is still there");
+	error = load("");
+	CHECK(!error, "loading %s again: %s", module_path, strerror(-error));
+	CHECK_OK(access(HUGEPIN_DEVICE, R_OK | W_OK));
+}
+
+static void check_stays(const char *why)
+{
+	int error = unload();
+
+	CHECK(error == -EAGAIN || error == -EBUSY, "with %s: %s", why, error ? strerror(-error) : "unloaded");
+}
+
+static void some_pages(void)
+{
+	unsigned int node;
+
+	CHECK(reserve_nodes(&node, 1), "no node");
+	CHECK_EQ(knob_write(node, HUGEPIN_CLASS_2M, "nr_hugepages", 8), 0);
+}
+
+static void an_idle_module_goes_and_comes_again(const void *arg)
+{
+	int round;
+
+	(void)arg;
+	for (round = 0; round < 3; round++) {
+		some_pages();
+		check_unloads();
+	}
+}
+
+static void an_open_device_holds_it(const void *arg)
+{
+	int device = device_open();
+
+	(void)arg;
+	check_stays("/dev/hugepin open");
+	close(device);
+	check_unloads();
+}
+
+static void an_open_region_holds_it(const void *arg)
+{
+	int fd;
+
+	(void)arg;
+	some_pages();
+	fd = region_make(PAGE_2M, CLASS_2M);
+	check_stays("a region open");
+	close(fd);
+	check_unloads();
+}
+
+static void a_mapping_holds_it(const void *arg)
+{
+	char *start;
+	int fd;
+
+	(void)arg;
+	some_pages();
+	fd = region_make(2 * PAGE_2M, CLASS_2M);
+	start = region_map(fd, 0, 2 * PAGE_2M, PROT_READ | PROT_WRITE);
+	start[0] = 1;
+	close(fd);
+	check_stays("a region mapped");
+	CHECK_OK(munmap(start, PAGE_2M));
+	check_stays("half of a region mapped");
+	CHECK_OK(munmap(start + PAGE_2M, PAGE_2M));
+	check_unloads();
+}
+
+static void a_descriptor_in_flight_holds_it(const void *arg)
+{
+	struct channel channel = channel_open();
+	int fd;
+
+	(void)arg;
+	some_pages();
+	fd = region_make(PAGE_2M, CLASS_2M);
+	descriptor_send(&channel, 0, fd);
+	close(fd);
+	check_stays("a descriptor in flight");
+	close(channel.ends[0]);
+	close(channel.ends[1]);
+	check_unloads();
+}
+
+static void a_mount_holds_it_with_and_without_names(const void *arg)
+{
+	const char *path;
+	int directory = fs_mount(NULL, &path);
+	struct hugepin_create args = create_args(PAGE_2M, CLASS_2M);
+
+	(void)arg;
+	some_pages();
+	close(directory);
+	check_stays("an empty mount");
+	directory = CHECK_OK(open(path, O_RDONLY | O_DIRECTORY));
+	args.name = (uintptr_t)"emb0";
+	close(CHECK_OK(region_create(directory, &args)));
+	close(directory);
+	check_stays("a name");
+	CHECK_OK(umount(path));		/* and the name with it */
+	check_unloads();
+}
+
+static void a_region_of_a_detached_mount_holds_it(const void *arg)
+{
+	const char *path;
+	int directory = fs_mount(NULL, &path), fd;
+	struct hugepin_create args = create_args(PAGE_2M, CLASS_2M);
+
+	(void)arg;
+	some_pages();
+	args.name = (uintptr_t)"emb0";
+	fd = CHECK_OK(region_create(directory, &args));
+	close(directory);
+	CHECK_OK(umount2(path, MNT_DETACH));
+	check_stays("a region of a mount that is gone from sight");
+	close(fd);
+	check_unloads();
+}
+
+/* The pages outlive the module, and the last unpin frees them. */
+static void quarantined_pages_do_not_hold_it(const void *arg)
+{
+	struct hugepin_test_pin pin = { .size = sizeof(pin), .bytes = 2 * PAGE_2M };
+	struct hugepin_test_io io = { .size = sizeof(io) };
+	int driver = open(HUGEPIN_TEST_DEVICE, O_RDWR | O_CLOEXEC), fd;
+	uint64_t word = 0;
+	char *start;
+
+	(void)arg;
+	if (driver < 0)
+		ktap_skip("the test module is not loaded");
+	some_pages();
+	fd = region_make(2 * PAGE_2M, CLASS_2M);
+	start = region_map(fd, 0, 2 * PAGE_2M, PROT_READ | PROT_WRITE);
+	pin.addr = (uintptr_t)start;
+	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_PIN, &pin));
+	*(uint64_t *)start = 0x1234;
+	CHECK_OK(munmap(start, 2 * PAGE_2M));
+	close(fd);
+	check_unloads();
+	io.buffer = (uintptr_t)&word;
+	io.bytes = sizeof(word);
+	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_READ, &io));
+	CHECK_EQ(word, 0x1234);
+	close(driver);
+}
+
+static void reserving_at_load_works_and_bad_words_do_not_load(const void *arg)
+{
+	static const char * const bad[] = {
+		"reserve=0:2M:abc", "reserve=0:4M:1", "reserve=0:2M", "reserve=0:2M:-1", "reserve=900:2M:1",
+		"reserve=0:2M:101%", "reserve=0:2M:1,", "reserve=:2M:1", "reserve=0:2M:99999999", "reserve=x:2M:1",
+	};
+	unsigned int i, node;
+	int error;
+
+	(void)arg;
+	CHECK(reserve_nodes(&node, 1), "no node");
+	CHECK_EQ(unload(), 0);
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		error = load(bad[i]);
+		CHECK(error, "'%s' was taken", bad[i]);
+	}
+	error = load("reserve=*:2M:5");
+	CHECK(!error, "%s", strerror(-error));
+	CHECK_EQ(reserve_of(node, HUGEPIN_CLASS_2M).total, 5);
+	check_unloads();
+}
+
+/* Growing takes a while; unloading must not wait for all of it, nor go under it. */
+static void unloading_while_a_knob_is_written_is_sound(const void *arg)
+{
+	unsigned int node;
+	int round;
+
+	(void)arg;
+	CHECK(reserve_nodes(&node, 1), "no node");
+	for (round = 0; round < 5; round++) {
+		pid_t child = ktap_fork();
+		int error;
+
+		if (!child) {
+			knob_write(node, HUGEPIN_CLASS_2M, "nr_hugepages", 200);	/* any answer: it may be gone */
+			ktap_exit();
+		}
+		poll(NULL, 0, 2 + 5 * round);
+		error = unload();
+		ktap_join(child);
+		CHECK(!error, "%s", strerror(-error));	/* a knob does not hold the module */
+		CHECK_EQ(load(""), 0);
+	}
+}
+
+#define CASE(f)	{ .name = #f, .run = f }
+
+static const struct ktap_case cases[] = {
+	CASE(an_idle_module_goes_and_comes_again),
+	CASE(an_open_device_holds_it),
+	CASE(an_open_region_holds_it),
+	CASE(a_mapping_holds_it),
+	CASE(a_descriptor_in_flight_holds_it),
+	CASE(a_mount_holds_it_with_and_without_names),
+	CASE(a_region_of_a_detached_mount_holds_it),
+	CASE(quarantined_pages_do_not_hold_it),
+	CASE(reserving_at_load_works_and_bad_words_do_not_load),
+	CASE(unloading_while_a_knob_is_written_is_sound),
+};
+
+/* A case that failed half-way may have left it unloaded; the hooks look at it next. */
+static const char *after(void)
+{
+	if (access(HUGEPIN_DEVICE, F_OK) && load(""))
+		return "the module is gone and does not load again";
+	return reserve_hooks.after();
+}
+
+int main(int argc, char **argv)
+{
+	struct ktap_hooks hooks = reserve_hooks;
+	bool mounted;
+	int status;
+
+	module_path = getenv("HUGEPIN_KO");
+	if (!module_path || access(module_path, R_OK)) {
+		ktap_note("no module to load again: HUGEPIN_KO=%s", module_path ? module_path : "");
+		return KTAP_FAIL;
+	}
+	hooks.after = after;
+	mounted = !umount(UNIT);	/* it would hold the module, in every case's mount namespace too */
+	status = ktap_main(argc, argv, cases, ARRAY_SIZE(cases), &hooks);
+	if (mounted && mount("none", UNIT, HUGEPIN_FS_NAME, 0, NULL)) {
+		ktap_note("mounting %s again: %s", UNIT, strerror(errno));
+		status = KTAP_FAIL;
+	}
+	return status;
+}

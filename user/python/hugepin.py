@@ -1,0 +1,1088 @@
+# SPDX-License-Identifier: MIT
+"""Huge-page and pinned memory as NumPy arrays and torch tensors: libhugepin through ctypes, in this one file.
+
+    import hugepin
+
+    with hugepin.Context({"pinned_cap": "8G"}) as ctx, ctx.pool("pinned") as pool:
+        batch = pool.empty((256, 3, 224, 224), "float32")       # a numpy.ndarray
+        weights = pool.torch_zeros((1 << 20, 64))               # a torch.Tensor
+        table, found = ctx.variable("emb0", (1 << 20, 64), "float32")   # survives this process; needs the module
+
+Memory lives by reference. An array keeps its block, its pool and its context alive, as does every slice, view,
+memoryview or tensor made from it; the block goes back when the last of them is gone. Pool.close() refuses while arrays
+are alive; leaving a "with" or close(defer=True) ends a pool for new arrays, and the last one gives the memory back.
+
+Pinned memory may still be read or written by a device when its last reference goes. Where it is registered with a
+runtime, such blocks wait in the pool until its fence has passed: see Pool.fence. At interpreter exit nothing is given
+back; the kernel does that when the process is gone.
+
+Threads: everything here may be used by several. Fork: a child may use the arrays that it inherits, and letting go of
+them does nothing; calls on its parent's objects raise NotPermitted. Spawn: pass a Variable, or share(array).
+"""
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import ctypes
+import errno
+import logging
+import math
+import mmap
+import multiprocessing.reduction
+import operator
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+import numpy
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import DTypeLike, NDArray
+
+    Array = NDArray[Any]
+    Order = Literal["C", "F"]
+    Shape = Union[int, Sequence[int]]
+    Fence = Callable[[], Union[bool, None]]
+
+__all__ = ["Context", "Error", "Exists", "InUse", "Invalid", "NotFound", "NotPermitted", "OptionInfo", "Options",
+           "OutOfMemory", "Pool", "PoolStats", "Segment", "Shared", "Variable", "load", "log_to", "share", "version"]
+
+_SONAME = "libhugepin.so.0"
+_ALLOC_ZERO = 1
+_BLOCK_ALIGNMENT = 64
+_KINDS = ("host", "pinned", "variable")
+_PROVIDERS = {1: "kmod", 2: "hugetlb", 4: "base"}
+_PAGES_2M = 2 << 20
+
+# ---- errors: errno, and the library's text ----
+
+
+class Error(OSError):
+    """A call failed and changed nothing: e.errno says why, e.strerror names the step, with numbers."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """ENOMEM, EDQUOT: the ladder is exhausted, or a cap, share or limit is reached."""
+
+
+class InUse(Error, BufferError):
+    """EBUSY: something is still in use, such as a pool's arrays."""
+
+
+class Invalid(Error, ValueError):
+    """EINVAL, ERANGE: an argument or option's value."""
+
+
+class NotPermitted(Error, PermissionError):
+    """EPERM, EACCES: also of a forked child on its parent's objects."""
+
+
+class Exists(Error, FileExistsError):
+    """EEXIST: a variable of that name has another size."""
+
+
+class NotFound(Error, FileNotFoundError):
+    """ENOENT: no such option, name or segment."""
+
+
+_ERRORS: dict[int, type[Error]] = {
+    errno.ENOMEM: OutOfMemory, errno.EDQUOT: OutOfMemory, errno.EBUSY: InUse, errno.EINVAL: Invalid,
+    errno.ERANGE: Invalid, errno.EPERM: NotPermitted, errno.EACCES: NotPermitted, errno.EEXIST: Exists,
+    errno.ENOENT: NotFound}
+
+
+def _error(number: int, text: str) -> Error:
+    return _ERRORS.get(number, Error)(number, text or os.strerror(number))
+
+
+# ---- the library ----
+
+_P, _SIZE, _U64, _INT, _STR = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p
+_LOG_FUNCTION = ctypes.CFUNCTYPE(None, _INT, _STR, _P)
+_NO_LOG = _LOG_FUNCTION(0)
+
+# name, without "hugepin_": result, arguments
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "version": (_STR,), "error": (_STR,), "log_set": (None, _LOG_FUNCTION, _P, _INT),
+    "options_create": (_INT, _P), "options_destroy": (None, _P), "options_set": (_INT, _P, _STR, _STR),
+    "options_load_file": (_INT, _P, _STR), "options_load_environment": (_INT, _P),
+    "options_get": (_INT, _P, _STR, _P), "options_at": (_INT, _P, _SIZE, _P),
+    "context_create": (_INT, _P, _P), "context_destroy": (_INT, _P), "region_unlink": (_INT, _P, _STR),
+    "pool_create": (_INT, _P, _INT, _P), "pool_destroy": (_INT, _P), "free": (_INT, _P, _P),
+    "pool_trim": (ctypes.c_int64, _P, _U64), "pool_stats_get": (_INT, _P, _P),
+    "pool_segment": (_INT, _P, _SIZE, _P), "block_segment": (_INT, _P, _P, _P),
+    "variable_open": (_INT, _P, _STR, _U64, _P, _P), "variable_address": (_P, _P), "variable_close": (None, _P),
+    "variable_region": (_P, _P), "region_fd": (_INT, _P), "region_bytes": (_U64, _P),
+}
+
+
+class _Library:
+    """The loaded library's calls, by their names without "hugepin_"."""
+
+    def __init__(self, path: str):
+        self.path = path
+        whole = ctypes.CDLL(path)
+        for name, (result, *arguments) in _PROTOTYPES.items():
+            function = whole["hugepin_" + name]
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        # The one call that answers through errno. The others leave ctypes' copy alone: they run in the collector too.
+        self.alloc = ctypes.CDLL(path, use_errno=True).hugepin_alloc_aligned
+        self.alloc.restype, self.alloc.argtypes = _P, (_P, _SIZE, _SIZE, ctypes.c_uint)
+
+    def __getattr__(self, name: str) -> Any:        # for type checkers: set by __init__
+        raise AttributeError(name)
+
+
+_library: _Library | None = None
+_load_lock = threading.Lock()
+
+
+def load(path: str | os.PathLike[str] | None = None) -> str:
+    """Load libhugepin and return where from; the first call that needs it does this by itself.
+
+    path: a file. Default: of the build tree this file stands in, else what the dynamic linker finds.
+    Raises RuntimeError if another one is loaded already, OSError if there is none.
+    """
+    global _library
+    with _load_lock:
+        if _library is not None:
+            if path is not None and os.fspath(path) != _library.path:
+                raise RuntimeError(f"{_library.path} is loaded already, so {os.fspath(path)} cannot be")
+            return _library.path
+        here = os.path.dirname(os.path.abspath(__file__))
+        built = os.path.join(here, "../../build/lib", _SONAME)
+        if path is None:
+            in_tree = os.path.basename(here) == "python" and os.path.exists(built)
+            path = os.path.normpath(built) if in_tree else _SONAME
+        library = _Library(os.fspath(path))
+        if not library.version().startswith(b"0.1."):
+            raise RuntimeError(f"{library.path} is version {library.version().decode()}; this file is for 0.1")
+        _library = library
+        return library.path
+
+
+def _lib() -> _Library:
+    if _library is None:
+        load()
+    assert _library is not None
+    return _library
+
+
+def version() -> str:
+    """The library's version, such as "0.1.0"."""
+    text: bytes = _lib().version()
+    return text.decode()
+
+
+# ---- what the collector may do, and when ----
+#
+# A collection can begin in any thread at almost any bytecode. So what is collected is queued, and given back at once
+# only if its thread is outside of this module: inside it may hold a lock, be about to read the text of an error, or be
+# in the log callback, where the library must not be called. There it is given back on the way out.
+
+_collected: collections.deque[tuple[Callable[[Any], None], Any]] = collections.deque()
+_lines: collections.deque[tuple[int, str]] = collections.deque()
+
+
+class _Inside(threading.local):
+    """This thread is inside the module: a context manager that nests."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+        if not self.depth:
+            if _collected:
+                _give_back()
+            if _lines:
+                _deliver_lines()
+
+
+_inside = _Inside()
+
+
+def _give_back() -> None:
+    while _collected and not _inside.depth:
+        _inside.depth += 1
+        try:
+            while _collected:
+                try:
+                    give_back, what = _collected.popleft()
+                except IndexError:          # another thread was quicker
+                    break
+                give_back(what)
+        finally:
+            _inside.depth -= 1
+
+
+def _on_collect(give_back: Callable[[Any], None], what: Any) -> None:
+    _collected.append((give_back, what))
+    if not _inside.depth:
+        _give_back()
+
+
+def _when_collected(thing: object, give_back: Callable[[Any], None], what: Any) -> None:
+    """Not at exit: others may use the memory until the process is gone."""
+    weakref.finalize(thing, _on_collect, give_back, what).atexit = False
+
+
+def _forget_parent() -> None:
+    _collected.clear()
+    _lines.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+# ---- the log: lines are queued by the library's callback and logged outside of it ----
+
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+_logger: logging.Logger | None = None
+
+
+def _on_line(level: int, line: bytes, _: object) -> None:
+    _inside.depth += 1
+    _lines.append((_LEVELS[level], line.decode(errors="replace")))
+    _inside.depth -= 1
+
+
+_log_callback = _LOG_FUNCTION(_on_line)
+
+
+def _deliver_lines() -> None:
+    while _lines:
+        try:
+            level, line = _lines.popleft()
+        except IndexError:
+            return
+        if _logger is not None:
+            _logger.log(level, "%s", line)
+
+
+def log_to(logger: logging.Logger | None, level: int = logging.WARNING) -> None:
+    """Send the library's log to a logger, lines of that level and above; None: no log, which is the default.
+
+    Lines are logged when the call that made them is over; those made in the collector, by the next call.
+    """
+    global _logger
+    with _inside:
+        wanted = [ours for ours, theirs in enumerate(_LEVELS) if theirs >= level]
+        if logger is None or not wanted:
+            _lib().log_set(_NO_LOG, None, 0)
+            _logger = None
+        else:
+            _logger = logger
+            _lib().log_set(_log_callback, None, wanted[-1])
+
+
+@atexit.register
+def _stop_log() -> None:
+    if _library is not None:
+        _library.log_set(_NO_LOG, None, 0)
+        _deliver_lines()
+
+
+def _call(function: Callable[..., int], *arguments: Any) -> int:
+    """A call that returns a number, or -errno: then its error is raised."""
+    with _inside:
+        result = function(*arguments)
+        if result < 0:
+            raise _error(-result, _lib().error().decode(errors="replace"))
+    return result
+
+
+# ---- objects of the library, and who uses them ----
+
+
+class _Handle:
+    """An object of the library, kept until it is closed and nobody uses it: neither a call, nor what was made from it.
+
+    users: who does. Keys are a block's address, a handle made from this one, or a call's own token; values are bytes.
+    """
+
+    def __init__(self, what: str, destroy: Callable[[int], int | None], parent: _Handle | None = None):
+        self.what, self.destroy, self.parent = what, destroy, parent
+        self.address: int | None = None
+        self.pid = os.getpid()
+        self.lock = threading.RLock()       # of address, closing and leaving users; a signal handler may come in again
+        self.users: dict[Any, int] = {}
+        self.closing = False
+
+    def made(self, address: int | None, owner: object) -> None:
+        self.address = address
+        if self.parent:
+            self.parent.users[self] = 0
+        _when_collected(owner, self.abandon, None)
+
+    def is_parents(self) -> bool:
+        """In a child of the process that made it: locks may be held for ever there, and the books are the parent's."""
+        return os.getpid() != self.pid
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[int]:
+        if self.is_parents():
+            raise NotPermitted(errno.EPERM, f"process {os.getpid()} is a child of process {self.pid}, which made this "
+                               f"{self.what}: make one of its own")
+        token = object()
+        with _inside:
+            try:
+                with self.lock:
+                    if self.closing or self.address is None:
+                        raise ValueError(f"the {self.what} is closed")
+                    self.users[token] = 0
+                yield self.address
+            finally:
+                self.leave(token)
+
+    def leave(self, user: Any) -> None:
+        """Without the lock in the common case: close() sets closing before it looks at users, this the other way."""
+        self.users.pop(user, None)
+        if self.closing:
+            self.left()
+
+    def left(self) -> None:
+        with _inside, self.lock:
+            self.end_quietly()
+
+    def in_use(self) -> str:
+        return f"{len(self.users)} that use it"
+
+    def end(self) -> None:
+        """Needs the lock."""
+        if self.address is None or self.users:
+            return
+        result = self.destroy(self.address)
+        if result:
+            raise _error(-result, _lib().error().decode(errors="replace"))
+        self.address = None
+        if self.parent:
+            self.parent.leave(self)
+
+    def end_quietly(self) -> None:
+        """Needs the lock."""
+        try:
+            if self.closing:
+                self.end()
+        except Error as error:
+            _lines.append((logging.ERROR, f"{self.what}: closing it: {error.strerror}"))
+
+    def close(self, defer: bool) -> None:
+        if self.is_parents():
+            return
+        with _inside, self.lock:
+            if self.address is None or (self.closing and defer):
+                return
+            if self.users and not defer:
+                raise InUse(errno.EBUSY, f"the {self.what} has {self.in_use()}")
+            before, self.closing = self.closing, True
+            try:
+                self.end()
+            except Error:
+                self.closing = before
+                raise
+
+    def abandon(self, _: None) -> None:
+        try:
+            self.close(defer=True)
+        except Error as error:
+            _lines.append((logging.ERROR, f"{self.what}: closing it: {error.strerror}"))
+
+
+class _Closing:
+    """What users of the library's objects have in common: close(), and "with"."""
+
+    _handle: _Handle
+
+    def close(self, *, defer: bool = False) -> None:
+        """Give everything back. Raises InUse while something made from it is alive, saying how much.
+
+        defer: never refuse; nothing new can be made from now on, and the last one that is alive gives everything back.
+        In a forked child this does nothing.
+        """
+        self._handle.close(defer)
+
+    @property
+    def closed(self) -> bool:
+        """Closed, perhaps with what is alive still to give back."""
+        return self._handle.closing
+
+    def __exit__(self, *_: object) -> None:
+        self.close(defer=True)
+
+
+# ---- options ----
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """One option as it stands in a set; Documentation/options.md describes them all."""
+
+    name: str
+    dialect: str
+    type: str
+    unit: str
+    default_value: str
+    min: str
+    max: str
+    choices: str
+    value: str
+    source: str
+    doc: str
+    environment: str
+
+
+class _OptionInfo(ctypes.Structure):
+    _fields_ = [("size", _SIZE)] + [(field.name, _STR) for field in fields(OptionInfo)]
+
+
+class Options(_Closing):
+    """A set of options, each at its default: options["pinned_cap"] = "8G".
+
+    Values may be str, bool, int, float, or a sequence of them for a list.
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None, *, environment: bool = False):
+        """environment: read it too, as the library does for a context without options."""
+        self._handle = _Handle("option set", _lib().options_destroy)
+        out = _P()
+        _call(_lib().options_create, ctypes.byref(out))
+        self._handle.made(out.value, self)
+        if environment:
+            self.load_environment()
+        for key, value in (values or {}).items():
+            self[key] = value
+
+    def __enter__(self) -> Options:
+        return self
+
+    @staticmethod
+    def _text(value: Any) -> str:
+        if isinstance(value, bool):
+            return str(int(value))
+        if isinstance(value, (list, tuple)):
+            return ",".join(map(Options._text, value))
+        return str(value)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Raises NotFound (no such option) or Invalid (with the range); the set is then unchanged."""
+        with self._handle.use() as options:
+            _call(_lib().options_set, options, _c_text(key), _c_text(self._text(value)))
+
+    def __getitem__(self, key: str) -> str:
+        return self.info(key).value
+
+    def info(self, key: str) -> OptionInfo:
+        """All about one option. Raises NotFound."""
+        with self._handle.use() as options:
+            return self._read(_lib().options_get, options, _c_text(key))
+
+    @staticmethod
+    def _read(function: Callable[..., int], *arguments: Any) -> OptionInfo:
+        info = _OptionInfo(size=ctypes.sizeof(_OptionInfo))
+        _call(function, *arguments, ctypes.byref(info))
+        return OptionInfo(*(getattr(info, field.name).decode() for field in fields(OptionInfo)))
+
+    def __iter__(self) -> Iterator[OptionInfo]:
+        infos: list[OptionInfo] = []
+        with self._handle.use() as options, contextlib.suppress(NotFound):
+            while True:
+                infos.append(self._read(_lib().options_at, options, len(infos)))
+        return iter(infos)
+
+    def load_file(self, path: str | os.PathLike[str]) -> None:
+        """Read "key = value" lines, all or nothing."""
+        with self._handle.use() as options:
+            _call(_lib().options_load_file, options, _c_text(os.fspath(path)))
+
+    def load_environment(self) -> None:
+        """Read HUGEPIN_* and FLAGS_*, all or nothing."""
+        with self._handle.use() as options:
+            _call(_lib().options_load_environment, options)
+
+
+def _c_text(text: str) -> bytes:
+    encoded = os.fsencode(text)
+    if b"\0" in encoded:
+        raise ValueError(f"{text!r} has a NUL in it")
+    return encoded
+
+
+# ---- numbers ----
+
+
+@dataclass(frozen=True)
+class PoolStats:
+    """One snapshot: active + cached + deferred + free = mapped; dataclasses.asdict() makes a dict of it.
+
+    What waits for the fence is active to the library; pending_* says how much of it that is.
+    """
+
+    active_bytes: int
+    cached_bytes: int
+    deferred_bytes: int
+    free_bytes: int
+    mapped_bytes: int
+    registered_bytes: int
+    requested_bytes: int
+    wasted_bytes: int
+    peak_active_bytes: int
+    peak_requested_bytes: int
+    peak_mapped_bytes: int
+    cap_bytes: int
+    active_blocks: int
+    allocs: int
+    frees: int
+    failed_allocs: int
+    segments: int
+    fallbacks: int
+    pending_blocks: int
+    pending_bytes: int
+
+
+class _PoolStats(ctypes.Structure):
+    _fields_ = [("size", _SIZE)] + [(field.name, _U64) for field in fields(PoolStats)[:-2]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One mapping of a pool, as it really is. fd is the pool's (-1: none), node -1: several or not told."""
+
+    addr: int
+    bytes: int
+    provider: str
+    page_bytes: int
+    bytes_1g: int
+    bytes_2m: int
+    node: int
+    fd: int
+    offset: int
+    registered: str
+
+
+class _Segment(ctypes.Structure):
+    _fields_ = [("size", _SIZE), ("addr", _P), ("bytes", _U64), ("provider", _INT), ("page_bytes", _U64),
+                ("bytes_1g", _U64), ("bytes_2m", _U64), ("node", _INT), ("fd", _INT), ("offset", _U64),
+                ("registered", _STR)]
+
+
+def _segment(function: Callable[..., int], *arguments: Any) -> Segment:
+    info = _Segment(size=ctypes.sizeof(_Segment))
+    _call(function, *arguments, ctypes.byref(info))
+    values = {field.name: getattr(info, field.name) for field in fields(Segment)}
+    values.update(provider=_PROVIDERS.get(info.provider, str(info.provider)), registered=info.registered.decode())
+    return Segment(**values)
+
+
+# ---- fences: everything that a device was told to do before is done ----
+
+
+class _CudaFence:
+    """Waits for all work in the contexts that exist already; makes none."""
+
+    OVER = (0, 3, 4)                    # done; not initialised: nothing runs yet; shut down: nothing runs any more
+    CAPTURE = range(900, 910)           # CUDA_ERROR_STREAM_CAPTURE_* and _CAPTURED_EVENT
+    RELAXED = 2                         # CU_STREAM_CAPTURE_MODE_RELAXED: leave other threads' captures alone
+
+    def __init__(self, driver: Any = None):
+        self.driver = driver or ctypes.CDLL("libcuda.so.1")
+
+    def __call__(self) -> bool:
+        """False: not now, since work is being captured into a graph, which waiting would break."""
+        torch = sys.modules.get("torch")
+        if torch and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return False
+        mode = _INT(self.RELAXED)
+        self.driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        code = self.wait()
+        self.driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        if code not in self.OVER and code not in self.CAPTURE:
+            raise Error(errno.EIO, f"waiting for what the devices do: CUDA error {code}")
+        return code in self.OVER
+
+    def wait(self) -> int:
+        code: int
+        current, count, ordinal = _P(), _INT(), 0
+        code = self.driver.cuCtxGetCurrent(ctypes.byref(current))
+        if not code and current:        # it need not be a primary one
+            code = self.driver.cuCtxSynchronize()
+        if not code:
+            code = self.driver.cuDeviceGetCount(ctypes.byref(count))
+        while not code and ordinal < count.value:
+            code = self.wait_for_device(ordinal)
+            ordinal += 1
+        return code
+
+    def wait_for_device(self, ordinal: int) -> int:
+        code: int
+        device, flags, active, ctx = _INT(), ctypes.c_uint(), _INT(), _P()
+        code = self.driver.cuDeviceGet(ctypes.byref(device), ordinal)
+        if not code:
+            code = self.driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
+        if code or not active:
+            return code
+        code = self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), device)
+        if code:
+            return code
+        code = self.driver.cuCtxPushCurrent_v2(ctx)
+        if not code:
+            code = self.driver.cuCtxSynchronize()
+            self.driver.cuCtxPopCurrent_v2(ctypes.byref(ctx))
+        self.driver.cuDevicePrimaryCtxRelease_v2(device)
+        return code
+
+
+_FENCES: dict[str, Callable[[], Fence]] = {"cuda": _CudaFence}
+# ---- memory ----
+
+
+class _Memory:
+    """What the root array of a block is made from, at the end of the chain of bases of all that shares the block.
+
+    It is the root's death that gives the block back. The collector can clear this object (or call a Python object's
+    finalizer) while others of the same cycle may still look at the memory; an ndarray is none of its business, so the
+    root dies when really nothing refers to it any more.
+    """
+
+    __slots__ = ("__array_interface__", "handle", "address", "path", "bytes")
+
+    def __init__(self, handle: _PoolHandle, address: int, nbytes: int, path: str | None = None):
+        self.handle, self.address, self.bytes, self.path = handle, address, nbytes, path
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (nbytes,), "data": (address, False)}
+
+    def root(self, give_back: Callable[[Any], None], what: Any) -> Array:
+        try:
+            root = numpy.asarray(self)
+            _when_collected(root, give_back, what)
+        except BaseException:
+            _on_collect(give_back, what)
+            raise
+        return root
+
+
+class _PoolHandle(_Handle):
+    """A pool's blocks, from being taken to being given back; pending are those that wait for the fence."""
+
+    def __init__(self, kind: str, parent: _Handle):
+        super().__init__(f"{kind} pool", _lib().pool_destroy, parent)
+        self.runtime: str | None = None         # that the memory is registered with; "" and "none": no device
+        self.fence: Fence | None = None
+        self.fence_bytes = 256 << 20
+        self.pending: list[int] = []
+        self.pending_bytes = 0
+
+    def in_use(self) -> str:
+        blocks = [nbytes for user, nbytes in list(self.users.items()) if isinstance(user, int)]
+        calls = len(self.users) - len(blocks)
+        return (f"{len(blocks)} arrays of together {sum(blocks)} bytes alive"
+                + (f", {len(self.pending)} of them collected and waiting for the fence" if self.pending else "")
+                + (f", and {calls} calls under way" if calls else ""))
+
+    def take(self, nbytes: int, flags: int, alignment: int) -> Array:
+        if self.pending_bytes >= self.fence_bytes:
+            self.settle()
+        try:
+            return self.allocate(nbytes, flags, alignment)
+        except OutOfMemory:
+            if not self.settle():
+                raise
+        return self.allocate(nbytes, flags, alignment)
+
+    def allocate(self, nbytes: int, flags: int, alignment: int) -> Array:
+        with self.use() as pool:
+            address = _lib().alloc(pool, alignment, nbytes, flags)
+            if not address:
+                raise _error(ctypes.get_errno(), _lib().error().decode(errors="replace"))
+            self.users[address] = nbytes
+            if self.runtime is None and nbytes:
+                self.learn_runtime(_segment(_lib().block_segment, pool, address).registered)
+            return _Memory(self, address, nbytes).root(self.take_back, address)
+
+    def learn_runtime(self, registered: str) -> None:
+        if self.fence is None and registered in _FENCES:
+            self.fence = _FENCES[registered]()
+        self.runtime = registered
+
+    def needs_fence(self) -> bool:
+        return self.runtime not in (None, "", "none")
+
+    def take_back(self, address: int) -> None:
+        if self.is_parents():
+            return
+        if not self.needs_fence():
+            self.free(address)
+            return
+        with self.lock:
+            self.pending.append(address)
+            self.pending_bytes += self.users[address]
+        self.settle_last()
+
+    def free(self, address: int) -> None:
+        if _lib().free(self.address, address):
+            _lines.append((logging.ERROR, _lib().error().decode(errors="replace")))
+        self.leave(address)
+
+    def settle(self) -> bool:
+        """Free what is pending once the fence has passed. False: nothing was, or not now."""
+        with _inside, self.lock:
+            waiting, nbytes = self.pending, self.pending_bytes
+            self.pending, self.pending_bytes = [], 0
+        passed = False
+        try:
+            passed = bool(waiting) and self.fence is not None and self.fence() is not False
+        finally:
+            if not passed:
+                with _inside, self.lock:
+                    self.pending, self.pending_bytes = waiting + self.pending, nbytes + self.pending_bytes
+        with _inside:
+            for address in waiting if passed else ():
+                self.free(address)
+        return passed
+
+    def settle_last(self) -> None:
+        """Nobody comes back to a closed pool: when all that is left of it is pending, now is the time."""
+        with _inside:
+            with self.lock:
+                if not self.closing or not self.pending or len(self.pending) < len(self.users):
+                    return
+            try:
+                self.settle()
+            except Exception as error:      # pylint: disable=broad-except; the fence may be anybody's
+                _lines.append((logging.ERROR, f"{self.what}: {len(self.pending)} blocks keep waiting: {error}"))
+
+    def left(self) -> None:
+        self.settle_last()
+        super().left()
+
+    def close(self, defer: bool) -> None:
+        if not defer and not self.is_parents():
+            self.settle()
+        super().close(defer)
+        if not self.is_parents():
+            self.settle_last()
+
+    def open_variable(self, name: str, nbytes: int, path: str) -> tuple[Array, bool]:
+        found, variable = _INT(), _P()
+        with self.use() as pool:
+            _call(_lib().variable_open, pool, _c_text(name), nbytes, ctypes.byref(found), ctypes.byref(variable))
+            address = _lib().variable_address(variable)
+            self.users[address] = nbytes
+            root = _Memory(self, address, nbytes, path).root(self.close_variable, (variable.value, address))
+        return root, bool(found)
+
+    def close_variable(self, variable: tuple[int, int]) -> None:
+        if self.is_parents():
+            return
+        _lib().variable_close(variable[0])
+        self.leave(variable[1])
+
+
+def _shape(shape: Shape) -> tuple[int, ...]:
+    try:
+        sizes: tuple[int, ...] = (operator.index(shape),)       # type: ignore[arg-type]
+    except TypeError:
+        sizes = tuple(operator.index(size) for size in shape)   # type: ignore[union-attr]
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"negative dimensions in the shape {sizes}")
+    return sizes
+
+
+def _layout(shape: Shape, dtype: DTypeLike) -> tuple[tuple[int, ...], numpy.dtype[Any], int]:
+    """The shape, the dtype and the bytes of an array."""
+    sizes, kind = _shape(shape), numpy.dtype(dtype)
+    if kind.subdtype:
+        kind, inner = kind.subdtype
+        sizes += inner
+    if kind.hasobject:
+        raise TypeError(f"{kind} holds references to Python objects, which no such memory can")
+    if not kind.itemsize:
+        raise ValueError(f"{kind} has no size")
+    return sizes, kind, _fits(math.prod(sizes) * kind.itemsize)
+
+
+def _fits(nbytes: int) -> int:
+    if nbytes > sys.maxsize:
+        raise OutOfMemory(errno.ENOMEM, f"{nbytes} bytes are more than an address space has")
+    return nbytes
+
+
+class Pool(_Closing):
+    """Memory of one kind, made by Context.pool(): "host", "pinned" (registered with the runtime) or "variable"."""
+
+    def __init__(self, ctx: Context, kind: str):
+        if kind not in _KINDS:
+            raise ValueError(f"{kind!r} is no kind of pool: {', '.join(_KINDS)}")
+        self.kind = kind
+        self._mount = ctx.mount
+        self._handle: _PoolHandle = _PoolHandle(kind, ctx._handle)
+        out = _P()
+        with ctx._handle.use() as address:
+            _call(_lib().pool_create, address, _KINDS.index(kind), ctypes.byref(out))
+            self._handle.made(out.value, self)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<hugepin.Pool {self.kind}{', closed' if self.closed else ''}>"
+
+    def empty(self, shape: Shape, dtype: DTypeLike = "float64", order: Order = "C", *,
+              alignment: int = _BLOCK_ALIGNMENT) -> Array:
+        """An array of unspecified contents. alignment: a power of two up to 1 GiB.
+
+        Raises OutOfMemory, saying what each rung of the ladder lacked; Error with EIO: the runtime refused to register.
+        """
+        return self._array(shape, dtype, order, 0, alignment)
+
+    def zeros(self, shape: Shape, dtype: DTypeLike = "float64", order: Order = "C", *,
+              alignment: int = _BLOCK_ALIGNMENT) -> Array:
+        """An array of zeros; free of cost on memory that is known to be zero."""
+        return self._array(shape, dtype, order, _ALLOC_ZERO, alignment)
+
+    def _array(self, shape: Shape, dtype: DTypeLike, order: Order, flags: int, alignment: int) -> Array:
+        sizes, kind, nbytes = _layout(shape, dtype)
+        if order not in ("C", "F"):
+            raise ValueError(f"order is {order!r}, not 'C' or 'F'")
+        root = self._handle.take(nbytes, flags, operator.index(alignment))
+        return numpy.ndarray(sizes, kind, root, order=order)
+
+    def torch_empty(self, shape: Shape, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """A CPU tensor of unspecified contents, of any dtype torch has; the default one if None."""
+        return self._tensor(shape, dtype, 0)
+
+    def torch_zeros(self, shape: Shape, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """A CPU tensor of zeros."""
+        return self._tensor(shape, dtype, _ALLOC_ZERO)
+
+    def _tensor(self, shape: Shape, dtype: torch.dtype | None, flags: int) -> torch.Tensor:
+        import torch            # pylint: disable=import-outside-toplevel; a program without torch needs none
+        sizes, like = _shape(shape), torch.empty(0, dtype=dtype)
+        root = self._handle.take(_fits(math.prod(sizes) * like.element_size()), flags, _BLOCK_ALIGNMENT)
+        return torch.from_numpy(root).view(like.dtype).view(sizes)
+
+    def variable(self, name: str, shape: Shape, dtype: DTypeLike = "float64") -> Variable:
+        """As Context.variable(), of this pool, which must be of kind "variable"."""
+        sizes, kind, nbytes = _layout(shape, dtype)
+        path = name if "/" in name else os.path.join(self._mount, name)
+        root, found = self._handle.open_variable(name, nbytes, os.path.abspath(path))
+        return Variable(name, numpy.ndarray(sizes, kind, root), found)
+
+    @property
+    def fence(self) -> Fence | None:
+        """Called to wait until devices have done all that they were told before; False from it: not now.
+
+        Blocks of memory that is registered with a runtime wait for it when they are collected: until fence_bytes of
+        them do and another is taken, an allocation would fail, or trim(), synchronize() or close() is called. Each of
+        these calls it once for all of them; the collector never does, but for the last array of a closed pool.
+
+        Of runtime cuda it is set with the first block and waits for the primary context of every device and this
+        thread's current one, not while torch captures this thread's stream. Set your own to wait for less (your
+        streams), for another kind of context, or to return False while any thread captures a graph.
+        """
+        return self._handle.fence
+
+    @fence.setter
+    def fence(self, fence: Fence | None) -> None:
+        self._handle.fence = fence
+
+    @property
+    def fence_bytes(self) -> int:
+        """How much may wait for the fence before an allocation calls it; 256 MiB at first."""
+        return self._handle.fence_bytes
+
+    @fence_bytes.setter
+    def fence_bytes(self, nbytes: int) -> None:
+        self._handle.fence_bytes = operator.index(nbytes)
+
+    def synchronize(self) -> bool:
+        """Wait with the fence and free what waits for it. False: nothing waited, or the fence said not now."""
+        with self._handle.use():
+            pass
+        return self._handle.settle()
+
+    def trim(self, keep_bytes: int = 0) -> int:
+        """Give wholly free segments back until no more than this is mapped; returns the bytes given back."""
+        self.synchronize()
+        with self._handle.use() as pool:
+            return _call(_lib().pool_trim, pool, operator.index(keep_bytes))
+
+    def stats(self) -> PoolStats:
+        """The pool in numbers, one snapshot."""
+        raw = _PoolStats(size=ctypes.sizeof(_PoolStats))
+        with self._handle.use() as pool:
+            _call(_lib().pool_stats_get, pool, ctypes.byref(raw))
+            pending = {"pending_blocks": len(self._handle.pending), "pending_bytes": self._handle.pending_bytes}
+        return PoolStats(**pending, **{name: getattr(raw, name) for name, _ in _PoolStats._fields_[1:]})
+
+    def segments(self) -> list[Segment]:
+        """What is mapped, by address."""
+        found: list[Segment] = []
+        with self._handle.use() as pool, contextlib.suppress(NotFound):
+            while True:
+                found.append(_segment(_lib().pool_segment, pool, len(found)))
+        return found
+
+    def segment_of(self, array: Array) -> Segment:
+        """The segment that holds an array's first byte. Raises NotFound."""
+        with self._handle.use() as pool:
+            return _segment(_lib().block_segment, pool, array.__array_interface__["data"][0])
+
+
+class Context(_Closing):
+    """Options in force on this machine; pools are made from it."""
+
+    def __init__(self, options: Options | Mapping[str, Any] | None = None):
+        """options: a mapping is set over what the environment says, an Options is taken as it is, and copied."""
+        if not isinstance(options, Options):
+            options = Options(options, environment=True)
+        self.mount = options["mount"]
+        self._variables: Pool | None = None
+        self._handle = _Handle("context", _lib().context_destroy)
+        out = _P()
+        with options._handle.use() as address:
+            _call(_lib().context_create, address, ctypes.byref(out))
+        self._handle.made(out.value, self)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def pool(self, kind: str) -> Pool:
+        """A pool of kind "host", "pinned" or "variable", as the options say."""
+        return Pool(self, kind)
+
+    def variable(self, name: str, shape: Shape, dtype: DTypeLike = "float64") -> Variable:
+        """Find the named variable that a former process left, contents and all, or make it, zeroed.
+
+            table, found = ctx.variable("emb0", (rows, 64), "float32")
+
+        It stays when this process is gone, however it ends, until unlink(). Needs the module. Raises Exists if it has
+        another size. name: in the hugepinfs mount of option "mount", or a path in any mount of hugepinfs.
+        """
+        if self._variables is None:
+            self._variables = Pool(self, "variable")
+        return self._variables.variable(name, shape, dtype)
+
+    def unlink(self, name: str) -> None:
+        """Remove a variable's name; those who have it keep it."""
+        with self._handle.use() as address:
+            _call(_lib().region_unlink, address, _c_text(name))
+
+    def close(self, *, defer: bool = False) -> None:
+        if self._variables is not None:
+            self._variables.close(defer=defer)
+        for pool in [user for user in list(self._handle.users) if isinstance(user, _PoolHandle)]:
+            pool.settle_last()              # of those closed, to which a fence said "not now"
+        super().close(defer=defer)
+
+
+# ---- other processes ----
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A named variable; it unpacks into its array and whether that was found. Pickled, it is its name."""
+
+    name: str
+    array: Array
+    found: bool
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.array, self.found))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _attach_variable, (self.name, Shared(self.array))
+
+
+def _attach_variable(name: str, shared: Shared) -> Variable:
+    return Variable(name, shared.array, True)
+
+
+def _memory_of(array: Array) -> _Memory:
+    below: Any = array
+    while not isinstance(below, _Memory):
+        below = below.obj if isinstance(below, memoryview) else getattr(below, "base", None)
+        if below is None:
+            raise ValueError("the array is not of a pool of this process")
+    return below
+
+
+class Shared:
+    """An array on its way to another process: pickled by multiprocessing, its .array there is the same memory.
+
+    It goes by name if it is of a variable, else by descriptor, which base pages do not have. The other process needs no
+    library for it, and keeps the memory for as long as it has the array; the sender's pool knows nothing of that, so
+    the sender must keep its array until the other is done.
+    """
+
+    def __init__(self, array: Array):
+        self.array = array
+        memory = _memory_of(array)
+        low = high = array.__array_interface__["data"][0]
+        for size, stride in zip(array.shape, array.strides):
+            low += min(0, (size - 1) * stride) if size else 0
+            high += max(0, (size - 1) * stride) if size else 0
+        high += array.itemsize if array.size else 0
+        self._source: Any = memory.path
+        start, self._bytes, self._offset = memory.address, -(-memory.bytes // _PAGES_2M) * _PAGES_2M, 0
+        if memory.path is None:
+            start = self._find_window(memory.handle, low, max(high, low + 1))
+        self._layout = array.__array_interface__["data"][0] - start, array.shape, array.strides, array.dtype
+
+    def _find_window(self, handle: _PoolHandle, low: int, high: int) -> int:
+        """The whole pages around the array; a descriptor maps no less. Returns their address."""
+        with handle.use() as pool:
+            segment = _segment(_lib().block_segment, pool, low)
+        if high > segment.addr + segment.bytes:
+            raise Error(errno.EOPNOTSUPP, f"the array's {high - low} bytes are in several segments")
+        if segment.fd < 0:
+            raise Error(errno.EOPNOTSUPP, f"memory of provider {segment.provider} has no descriptor to pass on; "
+                        f"a ladder without it is strict (option {handle.what.split()[0]}_ladder)")
+        page = max(segment.page_bytes, _PAGES_2M)
+        start = (low - segment.addr) // page * page
+        self._source, self._offset = segment.fd, segment.offset + start
+        self._bytes = min(-(-(high - segment.addr) // page) * page, segment.bytes) - start
+        return segment.addr + start
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source = self._source
+        if isinstance(source, int):
+            source = multiprocessing.reduction.DupFd(source)
+        return _attach, (source, self._bytes, self._offset, *self._layout)
+
+
+def _attach(source: Any, nbytes: int, file_offset: int, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
+            dtype: numpy.dtype[Any]) -> Shared:
+    path = source if isinstance(source, str) else None
+    fd = os.open(source, os.O_RDWR | os.O_CLOEXEC) if path else source.detach()
+    try:
+        window = mmap.mmap(fd, nbytes, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=file_offset)
+    finally:
+        os.close(fd)
+    shared = Shared.__new__(Shared)
+    shared.array = numpy.ndarray(shape, dtype, window, offset, strides)
+    shared._source, shared._bytes, shared._offset = path or _Received(), nbytes, file_offset
+    shared._layout = offset, shape, strides, dtype
+    return shared
+
+
+class _Received:
+    """In the place of a descriptor, in the process that got the memory."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise ValueError("this array came by descriptor: share it from the process that made it")
+
+
+def share(array: Array) -> Shared:
+    """Pass an array to a process that is spawned, or through a multiprocessing queue, without a copy.
+
+    Raises Error with EOPNOTSUPP where the memory has no descriptor, ValueError if it is not of a pool.
+    """
+    return Shared(array)

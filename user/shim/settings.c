@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What `hugepinctl run` asked for, through the environment. Read at the first allocation that could matter, which may
+ * come before every constructor: so this allocates nothing.
+ */
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "shim.h"
+
+struct settings settings = { .threshold = THRESHOLD_MIN };
+
+void say(const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	int length = snprintf(line, sizeof(line), "hugepin: %s[%d]: ", program_invocation_short_name, (int)getpid());
+
+	va_start(args, format);
+	if (length > 0 && (size_t)length < sizeof(line))
+		length += vsnprintf(line + length, sizeof(line) - (size_t)length, format, args);
+	va_end(args);
+	if (length < 0)
+		return;
+	if ((size_t)length > sizeof(line) - 1)
+		length = sizeof(line) - 1;
+	line[length++] = '\n';
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return;		/* there is nobody to tell */
+}
+
+/* Decimal digits only, as hugepinctl writes them. */
+static bool parse(const char *text, size_t *out)
+{
+	size_t n = 0;
+
+	if (!*text)
+		return false;
+	for (; *text; text++)
+		if (*text < '0' || *text > '9' || __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, (size_t)(*text - '0'), &n))
+			return false;
+	*out = n;
+	return true;
+}
+
+static bool is_this_library(const char *entry, size_t length)
+{
+	static const char name[] = "libhugepin-shim.so";
+	size_t own = sizeof(name) - 1;
+
+	return length >= own && !memcmp(entry + length - own, name, own) &&
+	       (length == own || entry[length - own - 1] == '/');
+}
+
+/* Ours out of LD_PRELOAD, in place; others stay. The environment's strings are writable. */
+static void leave_children_alone(char *preload)
+{
+	char *in = preload, *out = preload;
+	size_t length;
+
+	while (*in) {
+		in += strspn(in, " :");
+		length = strcspn(in, " :");
+		if (length && !is_this_library(in, length)) {
+			if (out > preload)
+				*out++ = ':';
+			memmove(out, in, length);
+			out += length;
+		}
+		in += length;
+	}
+	*out = '\0';
+}
+
+void settings_read(void)
+{
+	static bool done;
+	const char *threshold, *children;
+	char *preload;
+	size_t bytes = SIZE_MAX;
+
+	if (done || !environ)
+		return;
+	done = true;
+	threshold = getenv(ENV_THRESHOLD);
+	children = getenv(ENV_CHILDREN);
+	preload = getenv("LD_PRELOAD");
+	settings.report = getenv(ENV_REPORT);
+	settings.hooking = !getauxval(AT_SECURE);
+	if (settings.hooking && threshold && (!parse(threshold, &bytes) || bytes < THRESHOLD_MIN)) {
+		say("%s=%s is not a number of bytes from %zu on: nothing is served", ENV_THRESHOLD, threshold,
+		    THRESHOLD_MIN);
+		settings.hooking = false;
+	}
+	if (settings.hooking && preload && children && !strcmp(children, "0"))
+		leave_children_alone(preload);
+	atomic_store(&settings.threshold, settings.hooking ? bytes : SIZE_MAX);
+}
