@@ -4,6 +4,8 @@
 LIB_SRC := $(wildcard lib/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(O)/%.o)
 LIB_LIBS := -lnuma -ldl
+# no -z defs under sanitizers: clang's runtime is in the program, not in the library
+LIB_LDFLAGS := -Wl,-Bsymbolic-functions -Wl,--version-script=lib/libhugepin.map $(if $(SAN),,-Wl,-z,defs) -Wl,-z,relro,-z,now
 LIB_SO := $(O)/lib/libhugepin.so.$(VERSION)
 LIB_A := $(O)/lib/libhugepin.a
 LIB_LINK := $(O)/lib/libhugepin.so
@@ -12,8 +14,7 @@ $(LIB_OBJ): CFLAGS += -fPIC -fno-semantic-interposition -Ilib
 
 $(LIB_SO): $(LIB_OBJ) lib/libhugepin.map
 	@mkdir -p $(@D)
-	$(CC) -shared $(LDFLAGS) -Wl,-Bsymbolic-functions -Wl,-soname,libhugepin.so.$(SOVERSION) -Wl,--version-script=lib/libhugepin.map \
-		-Wl,-z,defs -Wl,-z,relro,-z,now -o $@ $(LIB_OBJ) $(LIB_LIBS)
+	$(CC) -shared $(LDFLAGS) $(LIB_LDFLAGS) -Wl,-soname,libhugepin.so.$(SOVERSION) -o $@ $(LIB_OBJ) $(LIB_LIBS)
 
 $(LIB_LINK): $(LIB_SO)
 	ln -sf $(notdir $(LIB_SO)) $(O)/lib/libhugepin.so.$(SOVERSION)

@@ -21,6 +21,8 @@ $(O)/tests/unit/hugepinctl_test: $(CTL_TESTED)
 $(O)/tests/unit/hugepinctl_test: UNIT_LIBS += -ljson-c
 $(O)/tests/unit/hugepinctl_test.o: CPPFLAGS += -Iuser/hugepinctl
 
+include user/shim/shim.mk
+
 install: install-user
 .PHONY: install-user
 install-user: all

@@ -19,12 +19,14 @@
 
 #include "shim.h"
 
+#define GIB	((uintptr_t)1 << 30)
+
 struct copy {
 	char *addr;
 	size_t bytes;
 	int fd;
-	char *shadow;			/* NULL: the child is to find nothing there */
 	size_t used;			/* of @bytes, in blocks */
+	char *shadow;			/* NULL: nothing is used */
 };
 
 struct inheritance inheritance;
@@ -33,6 +35,7 @@ struct inheritance inheritance;
 static struct copy *copies;
 static size_t count, room;
 static bool closed, complete;
+static pid_t forking;
 
 /* ---- taking ---- */
 
@@ -158,6 +161,7 @@ static bool copy_blocks(void)
 
 static void prepare(void)
 {
+	forking = getpid();
 	count = 0;
 	complete = false;
 	closed = gate_close();
@@ -190,19 +194,25 @@ static void close_segment(const struct copy *copy)
 		close(copy->fd);
 }
 
-static void take_over(const struct copy *copy)
+static bool take_over(const struct copy *copy)
 {
-	void *at = MAP_FAILED;
+	void *at = copy->addr;
 
-	if (copy->shadow && complete)
+	if (copy->shadow)
 		at = mremap(copy->shadow, copy->bytes, copy->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, copy->addr);
-	if (at == MAP_FAILED)
-		mmap(copy->addr, copy->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	if (at == MAP_FAILED && copy->used)
-		inheritance.lost = true;
-	else
-		inheritance.copied_bytes += copy->used;
+	inheritance.copied_bytes += copy->used;
 	close_segment(copy);
+	return at == copy->addr;
+}
+
+/* Rather a clear end than writes into the parent's memory. The window is larger than what was served, by GiBs. */
+static void give_up(void)
+{
+	uintptr_t from = atomic_load(&host_pool.low) & ~(GIB - 1), to = round_up(atomic_load(&host_pool.high), GIB);
+
+	inheritance.lost = true;
+	mmap((void *)from, to - from, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	say("no memory for a copy of the large blocks of process %d: they are not in this child", (int)forking);
 }
 
 static void inherit(struct pool *pool)
@@ -220,14 +230,11 @@ static void child(void)
 {
 	size_t i;
 
-	inheritance = (struct inheritance){ .parent = getppid() };
-	for (i = 0; i < count; i++)
-		take_over(&copies[i]);
-	if (!closed && atomic_load(&host_pool.state) == POOL_READY)
-		inheritance.lost = true;
-	if (inheritance.lost)
-		say("not enough memory for a copy of the large blocks of process %d: they are not in this child",
-		    (int)inheritance.parent);
+	inheritance = (struct inheritance){ .parent = forking };
+	for (i = 0; i < count && complete; i++)
+		complete = take_over(&copies[i]);
+	if (!complete && atomic_load(&host_pool.served))
+		give_up();
 	inherit(&host_pool);
 	inherit(&pinned_pool);
 	pool_child();

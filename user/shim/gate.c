@@ -13,14 +13,25 @@
 static pthread_rwlock_t gate = GATE_OPEN;
 static THREAD_LOCAL unsigned int inside;
 
-void gate_enter(struct visit *visit)
+static void enter(struct visit *visit, bool hold)
 {
 	visit->saved_errno = errno;
 	visit->nested = inside++;
-	if (visit->nested)
-		return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit->cancel_state);
-	pthread_rwlock_rdlock(&gate);
+	visit->holds = hold && !visit->nested;
+	if (!visit->nested)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit->cancel_state);
+	if (visit->holds)
+		pthread_rwlock_rdlock(&gate);
+}
+
+void gate_enter(struct visit *visit)
+{
+	enter(visit, true);
+}
+
+void gate_enter_unheld(struct visit *visit)
+{
+	enter(visit, false);
 }
 
 void gate_leave(const struct visit *visit)
@@ -28,10 +39,10 @@ void gate_leave(const struct visit *visit)
 	int ignored;
 
 	inside--;
-	if (!visit->nested) {
+	if (visit->holds)
 		pthread_rwlock_unlock(&gate);
+	if (!visit->nested)
 		pthread_setcancelstate(visit->cancel_state, &ignored);
-	}
 	errno = visit->saved_errno;
 }
 

@@ -12,6 +12,12 @@
 
 struct host_counters host_counters;
 
+static void count_passed(size_t bytes)
+{
+	atomic_fetch_add(&host_counters.passed, 1);
+	atomic_fetch_add(&host_counters.passed_bytes, bytes);
+}
+
 void *host_take(size_t align, size_t bytes, bool zero)
 {
 	void *block;
@@ -21,10 +27,8 @@ void *host_take(size_t align, size_t bytes, bool zero)
 		return NULL;
 	block = align <= ALIGN_MAX ? pool_take(&host_pool, align > BLOCK_ALIGN ? align : BLOCK_ALIGN, bytes, 0, zero) :
 				     NULL;
-	if (!block) {
-		atomic_fetch_add(&host_counters.passed, 1);
-		atomic_fetch_add(&host_counters.passed_bytes, bytes);
-	}
+	if (!block)
+		count_passed(bytes);
 	return block;
 }
 
@@ -75,15 +79,15 @@ size_t host_bytes(const void *addr)
 	return block.bytes;
 }
 
-/* To wherever the new size belongs. On failure the old block is as it was. */
-static void *move(void *old, size_t old_bytes, size_t bytes)
+/* Out of the pool: the new size is too small for it, or it has no room. On failure the old block is as it was. */
+static void *move_out(void *old, size_t old_bytes, size_t bytes)
 {
-	void *block = malloc(bytes);
+	void *block = real.malloc(bytes);
 
 	if (!block)
 		return NULL;
 	memcpy(block, old, old_bytes < bytes ? old_bytes : bytes);
-	free(old);
+	host_free(old);
 	return block;
 }
 
@@ -98,10 +102,13 @@ static void *resize_ours(void *old, size_t bytes)
 		host_free(old);
 		return NULL;		/* as the C library answers */
 	}
-	if (host_wants(bytes))
+	if (host_wants(bytes)) {
 		now = pool_resize(&host_pool, &block, bytes);
+		if (!now)
+			count_passed(bytes);
+	}
 	if (!now)
-		now = move(old, block.bytes, bytes);
+		now = move_out(old, block.bytes, bytes);
 	/* A block that is to become smaller need not fail. */
 	if (!now && bytes < block.bytes)
 		now = pool_resize(&host_pool, &block, bytes);

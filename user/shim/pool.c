@@ -112,7 +112,7 @@ static bool ready(struct pool *pool)
 		return false;
 	state = POOL_FRESH;
 	if (atomic_compare_exchange_strong(&pool->state, &state, POOL_MAKING)) {
-		gate_enter(&visit);
+		gate_enter_unheld(&visit);
 		state = make(pool) ? POOL_CLOSED : POOL_READY;
 		if (state == POOL_CLOSED && !*pool->reason)
 			snprintf(pool->reason, sizeof(pool->reason), "%s", hugepin_error());

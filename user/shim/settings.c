@@ -3,7 +3,7 @@
  * What `hugepinctl run` asked for, through the environment. Read at the first allocation that could matter, which may
  * come before every constructor: so this allocates nothing.
  */
-#include <limits.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

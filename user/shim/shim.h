@@ -71,13 +71,14 @@ void blocks_each(const void *from, const void *to, void (*fn)(const struct block
 
 struct visit {
 	int saved_errno, cancel_state;
-	bool nested;
+	bool nested, holds;
 };
 /*
  * Inside, this thread's own allocations go to the C library, it is not cancelled, and fork() waits. Leaving restores
  * errno: a call that the shim made good has not failed.
  */
 void gate_enter(struct visit *visit);
+void gate_enter_unheld(struct visit *visit);	/* fork() does not wait: for what may wait for the program's locks */
 void gate_leave(const struct visit *visit);
 bool gate_inside(void);
 bool gate_close(void);			/* waits until nobody is inside; false: this thread is, so it cannot wait */
