@@ -31,7 +31,7 @@ struct command {
 	const char *help;		/* options and what they mean */
 	int (*run)(const struct command *self, int argc, char **argv);
 };
-extern const struct command command_status, command_reserve, command_release;
+extern const struct command command_status, command_reserve, command_release, command_run;
 
 /* ---- main.c ---- */
 

@@ -10,6 +10,7 @@ static const struct command *const commands[] = {
 	&command_status,
 	&command_reserve,
 	&command_release,
+	&command_run,
 };
 #define COUNT	(sizeof(commands) / sizeof(commands[0]))
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Order = Literal["C", "F"]
     Shape = Union[int, Sequence[int]]
+    _Piece = tuple[Any, int, int]               # a descriptor or a path, offset, bytes
     Fence = Callable[[], Union[bool, None]]
 
 __all__ = ["Context", "Error", "Exists", "InUse", "Invalid", "NotFound", "NotPermitted", "OptionInfo", "Options",
@@ -58,7 +59,7 @@ _ALLOC_ZERO = 1
 _BLOCK_ALIGNMENT = 64
 _KINDS = ("host", "pinned", "variable")
 _PROVIDERS = {1: "kmod", 2: "hugetlb", 4: "base"}
-_PAGES_2M = 2 << 20
+_PAGES_2M, _PAGES_1G = 2 << 20, 1 << 30
 
 # ---- errors: errno, and the library's text ----
 
@@ -654,7 +655,7 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "handle", "address", "path", "bytes")
 
-    def __init__(self, handle: _PoolHandle, address: int, nbytes: int, path: str | None = None):
+    def __init__(self, handle: _PoolHandle | None, address: int, nbytes: int, path: str | None = None):
         self.handle, self.address, self.bytes, self.path = handle, address, nbytes, path
         self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (nbytes,), "data": (address, False)}
 
@@ -1014,70 +1015,95 @@ def _memory_of(array: Array) -> _Memory:
     return below
 
 
+@dataclass(frozen=True, eq=False)
 class Shared:
     """An array on its way to another process: pickled by multiprocessing, its .array there is the same memory.
 
     It goes by name if it is of a variable, else by descriptor, which base pages do not have. The other process needs no
-    library for it, and keeps the memory for as long as it has the array; the sender's pool knows nothing of that, so
-    the sender must keep its array until the other is done.
+    library for it, and keeps the pages for as long as it has the array. The sender's pool knows nothing of that: the
+    sender must keep its array until the other is done, lest the block be used for something else.
     """
 
-    def __init__(self, array: Array):
-        self.array = array
-        memory = _memory_of(array)
-        low = high = array.__array_interface__["data"][0]
-        for size, stride in zip(array.shape, array.strides):
-            low += min(0, (size - 1) * stride) if size else 0
-            high += max(0, (size - 1) * stride) if size else 0
-        high += array.itemsize if array.size else 0
-        self._source: Any = memory.path
-        start, self._bytes, self._offset = memory.address, -(-memory.bytes // _PAGES_2M) * _PAGES_2M, 0
-        if memory.path is None:
-            start = self._find_window(memory.handle, low, max(high, low + 1))
-        self._layout = array.__array_interface__["data"][0] - start, array.shape, array.strides, array.dtype
-
-    def _find_window(self, handle: _PoolHandle, low: int, high: int) -> int:
-        """The whole pages around the array; a descriptor maps no less. Returns their address."""
-        with handle.use() as pool:
-            segment = _segment(_lib().block_segment, pool, low)
-        if high > segment.addr + segment.bytes:
-            raise Error(errno.EOPNOTSUPP, f"the array's {high - low} bytes are in several segments")
-        if segment.fd < 0:
-            raise Error(errno.EOPNOTSUPP, f"memory of provider {segment.provider} has no descriptor to pass on; "
-                        f"a ladder without it is strict (option {handle.what.split()[0]}_ladder)")
-        page = max(segment.page_bytes, _PAGES_2M)
-        start = (low - segment.addr) // page * page
-        self._source, self._offset = segment.fd, segment.offset + start
-        self._bytes = min(-(-(high - segment.addr) // page) * page, segment.bytes) - start
-        return segment.addr + start
+    array: Array
 
     def __reduce__(self) -> tuple[Any, ...]:
-        source = self._source
-        if isinstance(source, int):
-            source = multiprocessing.reduction.DupFd(source)
-        return _attach, (source, self._bytes, self._offset, *self._layout)
+        pieces, *layout = _where(self.array)
+        return _attach, ([(multiprocessing.reduction.DupFd(source) if isinstance(source, int) else source, offset, nbytes)
+                          for source, offset, nbytes in pieces], *layout)
 
 
-def _attach(source: Any, nbytes: int, file_offset: int, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
-            dtype: numpy.dtype[Any]) -> Shared:
-    path = source if isinstance(source, str) else None
-    fd = os.open(source, os.O_RDWR | os.O_CLOEXEC) if path else source.detach()
-    try:
-        window = mmap.mmap(fd, nbytes, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=file_offset)
-    finally:
-        os.close(fd)
-    shared = Shared.__new__(Shared)
-    shared.array = numpy.ndarray(shape, dtype, window, offset, strides)
-    shared._source, shared._bytes, shared._offset = path or _Received(), nbytes, file_offset
-    shared._layout = offset, shape, strides, dtype
-    return shared
-
-
-class _Received:
-    """In the place of a descriptor, in the process that got the memory."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
+def _where(array: Array) -> tuple[list[_Piece], int, int, tuple[int, ...], tuple[int, ...], numpy.dtype[Any]]:
+    """The memory that an array is in, that memory's address, and the array's place and layout there."""
+    memory = _memory_of(array)
+    first = array.__array_interface__["data"][0]
+    steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides)] if array.size else []
+    low, high = first + sum(min(0, step) for step in steps), first + sum(max(0, step) for step in steps)
+    if memory.path is not None:
+        pieces: list[_Piece] = [(memory.path, 0, -(-memory.bytes // _PAGES_2M) * _PAGES_2M)]
+        start = memory.address
+    elif memory.handle is None:
         raise ValueError("this array came by descriptor: share it from the process that made it")
+    else:
+        pieces, start = _pieces(memory.handle, low, high + array.itemsize)
+    return pieces, start, first - start, array.shape, array.strides, array.dtype
+
+
+def _pieces(handle: _PoolHandle, low: int, high: int) -> tuple[list[_Piece], int]:
+    """The whole pages around [low, high), of one segment or several, and their address."""
+    pieces: list[_Piece] = []
+    start, at = 0, low
+    while at < high:
+        with handle.use() as pool:
+            segment = _segment(_lib().block_segment, pool, at)
+        if segment.fd < 0:
+            raise Error(errno.EOPNOTSUPP, f"memory of provider {segment.provider} has no descriptor to pass on; a ladder "
+                        f"without it (option {handle.what.split()[0]}_ladder) gives memory that has, or an error")
+        page = max(segment.page_bytes, _PAGES_2M)
+        begin = (at - segment.addr) // page * page
+        end = min(-(-(high - segment.addr) // page) * page, segment.bytes)
+        pieces.append((segment.fd, segment.offset + begin, end - begin))
+        start = start or segment.addr + begin
+        at = segment.addr + end
+    return pieces, start
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype, _libc.mmap.argtypes = _P, (_P, _SIZE, _INT, _INT, _INT, ctypes.c_long)
+_libc.munmap.argtypes = (_P, _SIZE)
+_MAP_FIXED, _MAP_NORESERVE, _MAP_FAILED = 0x10, 0x4000, ctypes.c_void_p(-1).value
+
+
+def _map(at: int | None, nbytes: int, protection: int, flags: int, fd: int = -1, offset: int = 0) -> int:
+    address: int = _libc.mmap(at, nbytes, protection, flags, fd, offset)
+    if address == _MAP_FAILED:
+        number = ctypes.get_errno()
+        raise _error(number, f"mapping {nbytes} bytes of another process: {os.strerror(number)}")
+    return address
+
+
+def _unmap(mapping: tuple[int, int]) -> None:
+    _libc.munmap(*mapping)
+
+
+def _attach(pieces: list[_Piece], start: int, offset: int, shape: tuple[int, ...],
+            strides: tuple[int, ...], dtype: numpy.dtype[Any]) -> Shared:
+    """The pieces side by side, at an address that suits every page size as start did."""
+    nbytes = sum(piece[2] for piece in pieces)
+    path = pieces[0][0] if isinstance(pieces[0][0], str) else None
+    room = nbytes + _PAGES_1G
+    mapping = _map(None, room, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE), room
+    at = address = mapping[0] + (start - mapping[0]) % _PAGES_1G
+    root = _Memory(None, address, nbytes, path).root(_unmap, mapping)
+    for source, file_offset, piece in pieces:
+        fd = os.open(source, os.O_RDWR | os.O_CLOEXEC) if path else source.detach()
+        try:
+            if path and os.fstat(fd).st_size < piece:
+                raise Error(errno.ESTALE, f"{path} has {os.fstat(fd).st_size} bytes now, not {piece}: it is another one")
+            _map(at, piece, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED, fd, file_offset)
+        finally:
+            os.close(fd)
+        at += piece
+    return Shared(numpy.ndarray(shape, dtype, root, offset, strides))
 
 
 def share(array: Array) -> Shared:
@@ -1085,4 +1111,5 @@ def share(array: Array) -> Shared:
 
     Raises Error with EOPNOTSUPP where the memory has no descriptor, ValueError if it is not of a pool.
     """
+    _where(array)
     return Shared(array)

@@ -106,7 +106,7 @@ class TensorTest(PoolCase):
                     self.assertEqual(self.pool.stats().active_blocks, 1)
                     segment = self.pool.segments()[0]
                     self.assertTrue(segment.addr <= tensor.data_ptr() < segment.addr + segment.bytes)
-                    self.assertFalse(tensor.any())
+                    self.assertEqual(torch.count_nonzero(tensor).item(), 0)
                 del tensor
 
     def test_default_dtype_is_torchs(self):

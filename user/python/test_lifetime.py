@@ -309,7 +309,7 @@ class ExitTest(unittest.TestCase):
                                    "    b = p.zeros(10); raise SystemExit(0)",
         "the module gone first": "import sys; del sys.modules['hugepin'], hugepin, testing",
         "an atexit handler reads": "import atexit; atexit.register(lambda: print(int(a.sum())))",
-        "a finalizer reads at the end": "class F:\n    def __del__(self, a=a): assert a.sum() == 0\nf = F(); f.f = f",
+        "a finalizer reads at the end": "class F:\n    def __del__(self, a=a): assert a[5] == 0\nf = F(); f.f = f",
         "a daemon thread writes": "import threading, time\ndef w():\n    while True: a[:] = 1\n"
                                   "threading.Thread(target=w, daemon=True).start(); time.sleep(0.05)",
         "a tensor": "torch = testing.import_torch(); t = pool.torch_zeros(10); u = torch.from_numpy(a)",

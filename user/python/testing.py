@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import pickle
 import sys
 import unittest
 import warnings
@@ -49,6 +50,22 @@ def huge_pages(pages):
     finally:
         with open(OVERCOMMIT, "w", encoding="ascii") as file:
             file.write(before)
+
+
+def negate(shared, answers):
+    """What a spawned worker does with an array that it was given."""
+    before = shared.array.copy()
+    shared.array[...] = -before
+    answers.put((before.sum(), shared.array.shape, shared.array.strides))
+
+
+def take_from_queue(inbox, outbox):
+    while (shared := inbox.get()) is not None:
+        shared.array += 1
+        try:
+            pickle.dumps(shared)
+        except ValueError as error:
+            outbox.put(str(error))
 
 
 class PoolCase(unittest.TestCase):

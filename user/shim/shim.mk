@@ -25,3 +25,5 @@ endif
 
 # Where hugepinctl run looks if the shim is not beside it.
 $(O)/user/hugepinctl/run.o: CPPFLAGS += -DSHIM_DIR='"$(LIBDIR)"'
+
+-include tests/cases/shim/shim_test.mk
