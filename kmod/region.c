@@ -291,13 +291,24 @@ static u32 plan_extents(const struct plan *plan, struct hugepin_extent *extents)
 
 /* ---- carrying it out ---- */
 
-/* The node that the next page of a class comes from: in turn, or one node until it is used up. */
+/*
+ * The node that the next page of a class comes from: in turn, or one node until it is used up. What the nodes give adds up
+ * to the pages wanted.
+ */
 static struct plan_node *take_from(struct plan *plan, unsigned int class, bool in_turn, unsigned int *at)
 {
-	while (!plan->node[*at % plan->nr_nodes].take[class])
-		(*at)++;
-	plan->node[*at % plan->nr_nodes].take[class]--;
-	return &plan->node[in_turn ? (*at)++ % plan->nr_nodes : *at % plan->nr_nodes];
+	struct plan_node *pn;
+	unsigned int tried;
+
+	for (tried = 0; tried < plan->nr_nodes; tried++, (*at)++) {
+		pn = &plan->node[*at % plan->nr_nodes];
+		if (!pn->take[class])
+			continue;
+		pn->take[class]--;
+		*at += in_turn;
+		return pn;
+	}
+	return NULL;
 }
 
 /* -EAGAIN: a page that was counted turned out faulty. */
@@ -314,8 +325,11 @@ static int take_pages(struct plan *plan, const struct hugepin_request *request, 
 
 		for (i = 0; i < plan->nr[class]; i++) {
 			struct plan_node *pn = take_from(plan, class, in_turn, &at);
-			struct hugepin_page *page = hugepin_reserve_take(&hugepin_node(pn->id)->reserve[class], true);
+			struct hugepin_page *page;
 
+			if (WARN_ON_ONCE(!pn))
+				return -ENOMEM;
+			page = hugepin_reserve_take(&hugepin_node(pn->id)->reserve[class], true);
 			if (!page)
 				return -EAGAIN;
 			hugepin_account_charge(page, user, request->mount);
