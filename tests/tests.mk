@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Unit tests (tests/unit/*_test.c, cmocka) link the library's objects, so that they see what is hidden in it.
 
-UNIT_SRC := $(wildcard tests/unit/*_test.c)
+# UNIT="pool register" chooses some
+UNIT_SRC := $(if $(UNIT),$(UNIT:%=tests/unit/%_test.c),$(wildcard tests/unit/*_test.c))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(O)/tests/unit/%)
 
 $(UNIT_BIN): CPPFLAGS += -Ilib -Itools/trace
@@ -10,7 +11,7 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(LIB_A)
 
 tests: $(UNIT_BIN)
 
-unit: tests
+unit: $(UNIT_BIN)
 	tests/unit/run $(UNIT_BIN)
 
 -include tests/loopback/loopback.mk

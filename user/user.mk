@@ -22,6 +22,7 @@ $(O)/tests/unit/hugepinctl_test: UNIT_LIBS += -ljson-c
 $(O)/tests/unit/hugepinctl_test.o: CPPFLAGS += -Iuser/hugepinctl
 
 include user/shim/shim.mk
+include user/python/python.mk user/examples/examples.mk
 
 install: install-user
 .PHONY: install-user

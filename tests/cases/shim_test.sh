@@ -4,6 +4,7 @@
 # Prints TAP. As root it takes 2M pages of this machine for the time of the test; without any, what needs them is skipped.
 #
 #	tests/cases/shim_test.sh [BUILD]		BUILD: the build folder, "build" if none is given
+# shellcheck disable=SC2016 # what stands in single quotes is for another shell
 set -u
 
 build=$(cd "${1:-build}" && pwd) || exit 2
@@ -123,10 +124,12 @@ static_program() {
 
 cuda() {
 	served='allocations: 1 served, 64 MiB in all, peak 64 MiB, on .* pages; 1 passed on \(no context yet 1\)'
-	check 'with the shared runtime' works -- "$programs/dynamic"
-	check 'the entry points are told' reports 'cuda: hooked cudaHostAlloc 2, cudaFreeHost 2;'
-	check 'what was served, and what came before there was a context' reports "$served"
-	check 'the pointer from before went to the real free' reports 'frees: 1 served, 1 passed on$'
+	for program in dynamic plugin; do
+		check "$program: with the shared runtime" works -- "$programs/$program"
+		check "$program: the entry points are told" reports 'cuda: hooked cudaHostAlloc 2, cudaFreeHost 2;'
+		check "$program: what was served, and what came before there was a context" reports "$served"
+		check "$program: the pointer from before went to the real free" reports 'frees: 1 served, 1 passed on$'
+	done
 	for program in static dlsym procaddress; do
 		check "$program: works as before" works -- "$programs/$program"
 		check "$program: is said not to be hooked" reports 'cuda: nothing hooked, though libcuda(rt)?.so is loaded'
@@ -219,6 +222,7 @@ processes() {
 	check 'other preloads stay' env LD_PRELOAD=libm.so.6 "$ctl" run -- sh -c 'case $LD_PRELOAD in *shim.so:libm.so.6) ;;
 		*) exit 1 ;; esac'
 	check 'standard error that was replaced is left alone' replaced_stderr
+	python_workers
 	set_user_id
 	unset HUGEPIN_HOST_LADDER
 }
@@ -230,6 +234,16 @@ in_other_directory() {
 replaced_stderr() {
 	ends 0 "$ctl" run --host-threshold 1M -- sh -c "exec '$programs/heap' 2>'$work/other'" && [ -s "$work/other" ] &&
 		ends 0 "$ctl"  run --report - -- bash -c "exec 2>'$work/data'; true" && [ ! -s "$work/data" ]
+}
+
+python_workers() {
+	if ! python3 -c 'import multiprocessing' 2>/dev/null; then
+		skip 'python workers' 'no python3 here'
+		return
+	fi
+	workers=$(dirname "$0")/shim/workers.py
+	check 'python: workers by fork and by spawn' works --host-threshold 1M -- python3 "$workers"
+	check 'python: was served, in the spawned ones too' [ "$(grep -c 'python3.* [1-9][0-9]* served' "$report")" -ge 2 ]
 }
 
 set_user_id() {

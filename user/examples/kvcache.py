@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""A key-value cache of fixed blocks, as inference servers keep one, in pinned memory: where a device's blocks are swapped
-out to and back from.
+"""A key-value cache of fixed blocks, as inference servers keep one, in pinned memory: where a device's blocks are
+swapped out to and back from.
 
     kvcache.py [--blocks 128] [--steps 20000]
 

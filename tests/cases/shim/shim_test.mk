@@ -6,7 +6,7 @@ SHIM_TEST := $(O)/tests/cases/shim
 SHIM_TEST_CUDA := $(SHIM_TEST)/libcuda.so.1
 SHIM_TEST_CUDART := $(SHIM_TEST)/libcudart.so.12
 SHIM_TEST_HEAP := $(addprefix $(SHIM_TEST)/,heap forks early exits)
-SHIM_TEST_BIN := $(addprefix $(SHIM_TEST)/,dynamic static dlsym procaddress contract deferred) $(SHIM_TEST_HEAP)
+SHIM_TEST_BIN := $(addprefix $(SHIM_TEST)/,dynamic static dlsym procaddress plugin libplugin.so contract deferred) $(SHIM_TEST_HEAP)
 
 $(SHIM_TEST)/%.o: CPPFLAGS += -Itests/loopback
 $(SHIM_TEST)/driver.o $(SHIM_TEST)/cudart.o: CFLAGS += -fPIC
@@ -29,9 +29,15 @@ $(SHIM_TEST)/static: $(SHIM_TEST)/hostalloc.o $(SHIM_TEST)/cudart.o
 $(SHIM_TEST)/dlsym $(SHIM_TEST)/procaddress: $(SHIM_TEST)/%: $(SHIM_TEST)/hostalloc_%.o
 	$(SHIM_TEST_LINK)
 $(SHIM_TEST)/hostalloc_dlsym.o: tests/cases/shim/hostalloc.c
+	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DBY_DLSYM -c $< -o $@
 $(SHIM_TEST)/hostalloc_procaddress.o: tests/cases/shim/hostalloc.c
+	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DBY_PROC_ADDRESS -c $< -o $@
+$(SHIM_TEST)/libplugin.so: tests/cases/shim/hostalloc.c $(SHIM_TEST_CUDART)
+	$(CC) $(CPPFLAGS) -Itests/loopback $(CFLAGS) -fPIC -shared -DPLUGIN $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ -ldl
+$(SHIM_TEST)/plugin: $(SHIM_TEST)/plugin.o
+	$(SHIM_TEST_LINK)
 $(SHIM_TEST)/contract $(SHIM_TEST)/deferred: $(SHIM_TEST)/%: $(SHIM_TEST)/%.o $(SHIM_TEST_CUDART) $(SHIM_TEST_CUDA)
 	$(SHIM_TEST_LINK)
 $(SHIM_TEST_HEAP): %: %.o
