@@ -86,7 +86,7 @@ struct hugepin_page {
 	struct hugepin_account *user;		/* charged while in use or quarantined */
 	struct hugepin_account *mount;		/* likewise, or NULL */
 	enum hugepin_page_state state;
-	bool zeroed;				/* in use: taken clean or zeroed since, and nobody has seen it */
+	unsigned int zero_steps;		/* steps of 2 MiB, from the start, that are zero and that nobody has seen */
 };
 
 /* The pages of one node and class. */
@@ -123,8 +123,13 @@ struct vfsmount *hugepin_hidden_mount(void);	/* valid while /dev/hugepin is open
 struct page *hugepin_page_alloc(int node, unsigned int class, unsigned long *cursor, bool *zeroed);
 /* Gives it back, unless a part of it is faulty. */
 void hugepin_page_free(struct page *page, unsigned int class);
-/* 0, -EHWPOISON if a part is faulty, -EINTR if @stop, asked every 2 MiB, said so; call it in process context */
-int hugepin_page_zero(struct page *page, unsigned int order, bool (*stop)(void *), void *arg);
+/*
+ * Zeroes what is not zero yet: 0, -EHWPOISON if a part is faulty, -EINTR if @stop, asked every step, said so; what was done
+ * by then stays done. Call it in process context.
+ */
+int hugepin_page_zero(struct hugepin_page *page, bool (*stop)(void *), void *arg);
+unsigned int hugepin_page_steps(const struct hugepin_page *page);	/* all of it, in steps of 2 MiB */
+bool hugepin_page_is_zero(const struct hugepin_page *page);
 /* Takes the page out of @mapping's sight and off whatever flags its users left. */
 void hugepin_page_detach(struct page *page);
 bool hugepin_page_idle(struct page *page);	/* nobody but us holds a reference */
@@ -148,7 +153,7 @@ u64 hugepin_reserve_total(struct hugepin_reserve *reserve);
 extern struct mutex hugepin_take_mutex;
 /* Takes one free page, clean or dirty ones first; take_mutex held. NULL: none, e.g. the last one turned out faulty. */
 struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool clean_first);
-/* Gives back a page that no region has used (@page->zeroed tells clean or dirty). */
+/* Gives back a page that no region has used: clean if it is zero. */
 void hugepin_reserve_put(struct hugepin_page *page);
 /* Gives back a page of a region that ends: to the dirty list, or to quarantine while others hold it. */
 void hugepin_reserve_release(struct hugepin_page *page);

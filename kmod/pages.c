@@ -46,18 +46,39 @@ void hugepin_page_free(struct page *page, unsigned int class)
 		put_page(page);
 }
 
-int hugepin_page_zero(struct page *page, unsigned int order, bool (*stop)(void *), void *arg)
+unsigned int hugepin_page_steps(const struct hugepin_page *page)
 {
-	unsigned long i, n = 1UL << order;
+	return 1U << (hugepin_class_order(page->reserve->class) - HUGEPIN_ORDER_2M);
+}
 
-	for (i = 0; i < n; i++) {
+bool hugepin_page_is_zero(const struct hugepin_page *page)
+{
+	return page->zero_steps == hugepin_page_steps(page);
+}
+
+static int zero_step(struct page *page)
+{
+	unsigned long i;
+
+	for (i = 0; i < 1UL << HUGEPIN_ORDER_2M; i++) {
 		if (PageHWPoison(page + i))
 			return -EHWPOISON;
 		clear_highpage(page + i);
-		if ((i + 1) % (1UL << HUGEPIN_ORDER_2M))
-			continue;
+	}
+	return 0;
+}
+
+int hugepin_page_zero(struct hugepin_page *page, bool (*stop)(void *), void *arg)
+{
+	int ret;
+
+	while (!hugepin_page_is_zero(page)) {
+		ret = zero_step(page->page + ((unsigned long)page->zero_steps << HUGEPIN_ORDER_2M));
+		if (ret)
+			return ret;
+		page->zero_steps++;
 		cond_resched();
-		if (stop && stop(arg) && i + 1 < n)
+		if (stop && stop(arg) && !hugepin_page_is_zero(page))
 			return -EINTR;
 	}
 	return 0;

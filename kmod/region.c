@@ -355,14 +355,13 @@ static int zero_pages(struct hugepin_region *region)
 	for (i = 0; i < region->nr_1g + region->nr_2m; i++) {
 		struct hugepin_page *page = region->pages[i];
 
-		if (page->zeroed)
+		if (hugepin_page_is_zero(page))
 			continue;
 		if (fatal_signal_pending(current))
 			return -EINTR;
-		ret = hugepin_page_zero(page->page, hugepin_class_order(page->reserve->class), killed, NULL);
+		ret = hugepin_page_zero(page, killed, NULL);
 		if (ret)
 			return ret;
-		page->zeroed = true;
 		dirty++;
 	}
 	trace_hugepin_region_make(region->nr_1g, region->nr_2m, dirty);
@@ -400,7 +399,7 @@ static void put_pages(struct hugepin_region *region, int err)
 	for (i = 0; i < region->nr_1g + region->nr_2m; i++) {
 		struct hugepin_page *page = region->pages[i];
 
-		if (err == -EHWPOISON && !page->zeroed) {
+		if (err == -EHWPOISON && !hugepin_page_is_zero(page)) {
 			hugepin_reserve_poison(page);
 			err = 0;	/* zeroing stopped at the first; later ones were not looked at */
 		} else {

@@ -147,7 +147,6 @@ struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool 
 		page = list_first_entry_or_null(clean_first ? &reserve->dirty : &reserve->clean, struct hugepin_page,
 						link);
 	if (page) {
-		page->zeroed = page->state == HUGEPIN_CLEAN;
 		set_state(page, HUGEPIN_IN_USE);
 	}
 	spin_unlock(&reserve->lock);
@@ -162,7 +161,7 @@ void hugepin_reserve_put(struct hugepin_page *page)
 
 	hugepin_account_uncharge(page);
 	spin_lock(&reserve->lock);
-	set_state(page, page->zeroed ? HUGEPIN_CLEAN : HUGEPIN_DIRTY);
+	set_state(page, hugepin_page_is_zero(page) ? HUGEPIN_CLEAN : HUGEPIN_DIRTY);
 	spin_unlock(&reserve->lock);
 	hugepin_scrub_kick(hugepin_node(reserve->node));
 }
@@ -217,7 +216,7 @@ void hugepin_reserve_release(struct hugepin_page *page)
 	struct hugepin_reserve *reserve = page->reserve;
 	bool idle;
 
-	page->zeroed = false;
+	page->zero_steps = 0;
 	hugepin_page_detach(page->page);
 	idle = hugepin_page_idle(page->page);
 	if (idle)
@@ -372,6 +371,7 @@ static int grow_by_one(struct hugepin_reserve *reserve)
 	INIT_LIST_HEAD(&page->link);
 	page->reserve = reserve;
 	page->state = zeroed ? HUGEPIN_CLEAN : HUGEPIN_DIRTY;
+	page->zero_steps = zeroed ? hugepin_page_steps(page) : 0;
 
 	spin_lock(&reserve->lock);
 	list_add(&page->link, list_of(reserve, page->state));

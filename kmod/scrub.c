@@ -15,6 +15,14 @@ static bool must_stop(const struct hugepin_reserve *reserve)
 	return READ_ONCE(reserve->hurry) || READ_ONCE(hugepin_stopping);
 }
 
+/* 2M pages became dirty while a 1G page is in hand: it can wait, what is done of it stays done. */
+static bool small_ones_first(const struct hugepin_reserve *reserve)
+{
+	struct hugepin_node *node = hugepin_node(reserve->node);
+
+	return reserve->class == HUGEPIN_CLASS_1G && READ_ONCE(node->reserve[HUGEPIN_CLASS_2M].nr[HUGEPIN_DIRTY]);
+}
+
 /* Every 2 MiB: keeps to the rate, and tells whether to stop. */
 static bool pace(void *arg)
 {
@@ -23,35 +31,28 @@ static bool pace(void *arg)
 
 	if (mib_s)
 		wait_event_idle_timeout(reserve->scrub_wait, must_stop(reserve), max(2 * HZ / mib_s, 1u));
-	return must_stop(reserve);
+	return must_stop(reserve) || small_ones_first(reserve);
 }
 
 static bool scrub_one(struct hugepin_reserve *reserve)
 {
 	struct hugepin_page *page;
-	int err;
 
 	if (!READ_ONCE(hugepin_scrub_enabled) || READ_ONCE(hugepin_stopping))
 		return false;
 	page = hugepin_reserve_scrub_begin(reserve);
-	if (!page)
-		return false;
-	err = hugepin_page_zero(page->page, hugepin_class_order(reserve->class), pace, reserve);
-	hugepin_reserve_scrub_end(page, err);
-	return true;
+	if (page)
+		hugepin_reserve_scrub_end(page, hugepin_page_zero(page, pace, reserve));
+	return page;
 }
 
 /* Small pages first: they are wanted more often and are done sooner. */
 static void scrub_work(struct work_struct *work)
 {
 	struct hugepin_node *node = container_of(work, struct hugepin_node, scrub);
-	int class = 0;
 
-	while (class < HUGEPIN_CLASS_COUNT) {
-		if (!scrub_one(&node->reserve[class]))
-			class++;
+	while (scrub_one(&node->reserve[HUGEPIN_CLASS_2M]) || scrub_one(&node->reserve[HUGEPIN_CLASS_1G]))
 		cond_resched();
-	}
 }
 
 void hugepin_scrub_init(struct hugepin_node *node)
