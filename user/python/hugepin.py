@@ -119,7 +119,6 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "pool_trim": (ctypes.c_int64, _P, _U64), "pool_stats_get": (_INT, _P, _P),
     "pool_segment": (_INT, _P, _SIZE, _P), "block_segment": (_INT, _P, _P, _P),
     "variable_open": (_INT, _P, _STR, _U64, _P, _P), "variable_address": (_P, _P), "variable_close": (None, _P),
-    "variable_region": (_P, _P), "region_fd": (_INT, _P), "region_bytes": (_U64, _P),
 }
 
 
@@ -312,14 +311,20 @@ class _Handle:
 
     def __init__(self, what: str, destroy: Callable[[int], int | None], parent: _Handle | None = None):
         self.what, self.destroy, self.parent = what, destroy, parent
-        self.address: int | None = None
+        self.addresses: list[int] = []      # one until it is ended; who pops it ends it
         self.pid = os.getpid()
-        self.lock = threading.RLock()       # of address, closing and leaving users; a signal handler may come in again
+        # A signal handler may come in again at any bytecode: what must happen once is one operation of a container.
+        self.lock = threading.RLock()
         self.users: dict[Any, int] = {}
         self.closing = False
 
+    @property
+    def address(self) -> int | None:
+        return next(iter(self.addresses), None)
+
     def made(self, address: int | None, owner: object) -> None:
-        self.address = address
+        assert address
+        self.addresses.append(address)
         if self.parent:
             self.parent.users[self] = 0
         _when_collected(owner, self.abandon, None)
@@ -337,10 +342,11 @@ class _Handle:
         with _inside:
             try:
                 with self.lock:
-                    if self.closing or self.address is None:
+                    address = self.address
+                    if self.closing or address is None:
                         raise ValueError(f"the {self.what} is closed")
                     self.users[token] = 0
-                yield self.address
+                yield address
             finally:
                 self.leave(token)
 
@@ -359,12 +365,16 @@ class _Handle:
 
     def end(self) -> None:
         """Needs the lock."""
-        if self.address is None or self.users:
+        if self.users or not self.addresses:
             return
-        result = self.destroy(self.address)
+        try:
+            address = self.addresses.pop()
+        except IndexError:                  # a signal handler was quicker
+            return
+        result = self.destroy(address)
         if result:
+            self.addresses.append(address)
             raise _error(-result, _lib().error().decode(errors="replace"))
-        self.address = None
         if self.parent:
             self.parent.leave(self)
 
@@ -380,7 +390,7 @@ class _Handle:
         if self.is_parents():
             return
         with _inside, self.lock:
-            if self.address is None or (self.closing and defer):
+            if not self.addresses or (self.closing and defer):
                 return
             if self.users and not defer:
                 raise InUse(errno.EBUSY, f"the {self.what} has {self.in_use()}")
@@ -642,6 +652,7 @@ class _CudaFence:
 
 
 _FENCES: dict[str, Callable[[], Fence]] = {"cuda": _CudaFence}
+
 # ---- memory ----
 
 
@@ -677,7 +688,7 @@ class _PoolHandle(_Handle):
         self.runtime: str | None = None         # that the memory is registered with; "" and "none": no device
         self.fence: Fence | None = None
         self.fence_bytes = 256 << 20
-        self.pending: list[int] = []
+        self.pending: collections.deque[tuple[int, int]] = collections.deque()      # address, bytes
         self.pending_bytes = 0
 
     def in_use(self) -> str:
@@ -703,9 +714,10 @@ class _PoolHandle(_Handle):
             if not address:
                 raise _error(ctypes.get_errno(), _lib().error().decode(errors="replace"))
             self.users[address] = nbytes
+            root = _Memory(self, address, nbytes).root(self.take_back, address)
             if self.runtime is None and nbytes:
                 self.learn_runtime(_segment(_lib().block_segment, pool, address).registered)
-            return _Memory(self, address, nbytes).root(self.take_back, address)
+        return root
 
     def learn_runtime(self, registered: str) -> None:
         if self.fence is None and registered in _FENCES:
@@ -722,7 +734,7 @@ class _PoolHandle(_Handle):
             self.free(address)
             return
         with self.lock:
-            self.pending.append(address)
+            self.pending.append((address, self.users[address]))
             self.pending_bytes += self.users[address]
         self.settle_last()
 
@@ -733,23 +745,27 @@ class _PoolHandle(_Handle):
 
     def settle(self) -> bool:
         """Free what is pending once the fence has passed. False: nothing was, or not now."""
-        with _inside, self.lock:
-            waiting, nbytes = self.pending, self.pending_bytes
-            self.pending, self.pending_bytes = [], 0
+        waiting: list[tuple[int, int]] = []
         passed = False
         try:
+            with contextlib.suppress(IndexError):
+                while not self.is_parents():
+                    waiting.append(self.pending.popleft())
             passed = bool(waiting) and self.fence is not None and self.fence() is not False
         finally:
-            if not passed:
-                with _inside, self.lock:
-                    self.pending, self.pending_bytes = waiting + self.pending, nbytes + self.pending_bytes
+            with _inside:
+                if not passed:
+                    self.pending.extendleft(reversed(waiting))
+                self.pending_bytes = sum(nbytes for _, nbytes in list(self.pending))
         with _inside:
-            for address in waiting if passed else ():
+            for address, _ in waiting if passed else ():
                 self.free(address)
         return passed
 
     def settle_last(self) -> None:
         """Nobody comes back to a closed pool: when all that is left of it is pending, now is the time."""
+        if self.is_parents():
+            return
         with _inside:
             with self.lock:
                 if not self.closing or not self.pending or len(self.pending) < len(self.users):
@@ -764,11 +780,10 @@ class _PoolHandle(_Handle):
         super().left()
 
     def close(self, defer: bool) -> None:
-        if not defer and not self.is_parents():
+        if not defer:
             self.settle()
         super().close(defer)
-        if not self.is_parents():
-            self.settle_last()
+        self.settle_last()
 
     def open_variable(self, name: str, nbytes: int, path: str) -> tuple[Array, bool]:
         found, variable = _INT(), _P()

@@ -151,11 +151,18 @@ class CloseTest(PoolCase):
 
     def test_a_signal_handler_may_take_memory(self):
         kept = collections.deque(maxlen=10)
-        before = signal.signal(signal.SIGALRM, lambda *_: kept.append(self.pool.zeros(100)))
+
+        def handler(*_):
+            kept.append(self.pool.zeros(100))
+            self.pool.synchronize()
+
+        before = signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
         try:
             for _ in range(3000):
                 self.pool.zeros(50)
+                with self.ctx.pool("host") as pool:
+                    pool.synchronize()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)

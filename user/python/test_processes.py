@@ -105,6 +105,7 @@ class ForkTest(PoolCase):
             with hugepin.Context(bare()) as ctx, ctx.pool("host") as pool:
                 pool.zeros(100)
             self.pool.close()
+            self.ctx.close()
             gc.collect()
 
         try:
@@ -144,14 +145,16 @@ class ForkTest(PoolCase):
         def child(arrays=[array]):          # pylint: disable=dangerous-default-value
             arrays.clear()
             gc.collect()
-            self.pool.close(defer=True)
+            self.pool.fence_bytes = 1
+            try:
+                self.pool.empty(1)
+            except PermissionError:
+                self.pool.close(defer=True)
 
         self.assertEqual(in_child(child), 0)
-        self.pool._handle.runtime, self.pool.fence = "none", None
-        with self.pool._handle.lock:
-            for address in self.pool._handle.pending:
-                self.pool._handle.free(address)
-            self.pool._handle.pending, self.pool._handle.pending_bytes = [], 0
+        self.pool.fence = lambda: True
+        self.assertTrue(self.pool.synchronize())
+        self.pool._handle.runtime = "none"
         del array, child
 
 
