@@ -78,6 +78,51 @@ same_bits() {
 	[ -n "$bits" ] && grep -qF "$bits" "$out"
 }
 
+# cut_short STORES - a step that ends after so many rows, or before it is said to be done, is put back and done again
+cut_short() {
+	PYTHONPATH="$PYTHONPATH:$examples" python - "$1" >"$out" 2>"$err" <<-'END'
+		import sys
+		import numpy
+		import embedding
+
+		class Cut(Exception):
+		    pass
+
+		class Table:
+		    """Dies in the middle of a step's store."""
+		    def __init__(self, table, count):
+		        self.table, self.count, self.shape = table, count, table.shape
+		    def __getitem__(self, key):
+		        return self.table[key]
+		    def __setitem__(self, key, value):
+		        rows = key[1][:self.count]
+		        self.table[:, rows] = value[:, :self.count]
+		        raise Cut
+
+		def arrays():
+		    batch = embedding.BATCH
+		    return numpy.zeros((2, 900, 8), "f4"), embedding.Journal(
+		        numpy.zeros(2, "i8"), numpy.zeros(batch, "i8"), numpy.zeros((2, batch, 8), "f4"))
+
+		table, journal = arrays()
+		whole, other = arrays()
+		for step in range(6):
+		    embedding.train_step(whole, other, step)
+		for step in range(5):
+		    embedding.train_step(table, journal, step)
+		before = table.copy()
+		try:
+		    embedding.train_step(Table(table, int(sys.argv[1])), journal, 5)
+		except Cut:
+		    pass
+		assert int(sys.argv[1]) == 0 or (table != before).any()
+		assert journal.recover(table) == (5, True) and (table == before).all()
+		assert journal.recover(table) == (5, False)
+		embedding.train_step(table, journal, 5)
+		assert table.tobytes() == whole.tobytes() and journal.recover(table) == (6, False)
+	END
+}
+
 on_base_pages() {
 	check 'hello in C' says 'pages of 4096 bytes' "$build/examples/hello"
 	check 'hello in C says what is wrong' fails 'option pinned_cap = "x"' env HUGEPIN_PINNED_CAP=x "$build/examples/hello"
@@ -87,6 +132,9 @@ on_base_pages() {
 		with_torch "$examples/loader.py"
 	check 'a key-value cache of fixed blocks' says 'evictions' python "$examples/kvcache.py"
 	check 'a training has the same bits each time' same_bits
+	for rows in 0 1 100 256; do
+		check "a step killed after $rows rows is put back" cut_short $rows
+	done
 	check 'a table by name without the module says so' fails 'no hugepinfs is mounted at /nowhere' \
 		env HUGEPIN_MOUNT=/nowhere /usr/bin/python3 "$examples/embedding.py"
 }

@@ -21,7 +21,6 @@
 #define STATUS_NOT_FOUND	127
 
 struct run_request {
-	const struct command *command;
 	const char *threshold, *report;
 	bool quiet, no_children;
 	char **program;
@@ -120,10 +119,11 @@ static int set_threshold(const char *text, struct message *why)
 	if (!text)
 		return set_variable("HUGEPINCTL_RUN_THRESHOLD", NULL, why);
 	if (parse_size(text, &bytes))
-		return message_set(why, -EINVAL, "--host-threshold=%s is no size, such as 65536, 512K, 1M or 2GiB", text);
-	if (bytes < THRESHOLD_MIN)
-		return message_set(why, -EINVAL, "--host-threshold=%s is less than 64K: small blocks are the C library's",
+		return message_set(why, -EINVAL, "--host-threshold=%s is no size, such as 65536, 512K, 1M or 2GiB",
 				   text);
+	if (bytes < THRESHOLD_MIN)
+		return message_set(why, -EINVAL,
+				   "--host-threshold=%s is less than 64K: small blocks are the C library's", text);
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)bytes);
 	return set_variable("HUGEPINCTL_RUN_THRESHOLD", number, why);
 }
@@ -202,7 +202,7 @@ static bool find_program(const char *name, char path[PATH_MAX])
 	}
 }
 
-/* An executable file without a dynamic loader has nobody to preload for it. Not ELF: a script; its interpreter counts. */
+/* A program without a dynamic loader has nobody to preload for it. Not ELF: a script, whose interpreter counts. */
 static bool is_static(int fd)
 {
 	Elf64_Ehdr head;
@@ -259,7 +259,7 @@ static int run(const struct command *self, int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct run_request request = { .command = self };
+	struct run_request request = { 0 };
 	struct message why;
 	int option, err;
 
@@ -302,18 +302,18 @@ const struct command command_run = {
 	.arguments = "[--host-threshold SIZE] [--report FILE|-] [--quiet] [--no-children] [--] PROGRAM [ARGUMENT]...",
 	.summary = "run a program with its pinned and large memory from hugepin's pools",
 	.help =
-		"Pinned host memory that PROGRAM allocates with CUDA's runtime or driver API comes from a pool of pinned\n"
-		"huge pages. What cannot be served or hooked works as without, and is told at exit.\n"
+		"Pinned host memory that PROGRAM allocates with CUDA's runtime or driver API comes from a pool of\n"
+		"pinned huge pages. What cannot be served or hooked works as without, and is told at exit.\n"
 		"\n"
-		"  -t, --host-threshold SIZE  blocks of the malloc family of at least SIZE (64K or more) come from huge\n"
-		"                             pages too; 65536, 512K, 1M, 2GiB\n"
-		"  -r, --report FILE          append the line that each process leaves at exit to FILE; -: standard error.\n"
-		"                             Without it only processes that have something to tell do so\n"
+		"  -t, --host-threshold SIZE  blocks of the malloc family of at least SIZE (64K or more) come from\n"
+		"                             huge pages too; 65536, 512K, 1M, 2GiB\n"
+		"  -r, --report FILE          append the line that each process leaves at exit to FILE; with -, write\n"
+		"                             it to standard error. By default those with something to tell do that\n"
 		"  -q, --quiet                no such line\n"
 		"  -c, --no-children          programs that PROGRAM starts are not hooked\n"
 		"  -h, --help                 this text\n"
 		"\n"
-		"The library's options are set by the environment, such as HUGEPIN_HOST_CAP=8G; see Documentation/options.md.\n"
+		"The library's options are set by the environment, such as HUGEPIN_HOST_CAP=8G.\n"
 		"The exit status is PROGRAM's; 126: it cannot be run, 127: there is no such program.\n",
 	.run = run,
 };

@@ -12,7 +12,7 @@
 
 #include "shim.h"
 
-#define HOST_ALLOC_SERVED	0x3u	/* portable 1, mapped 2: both hold for registered memory with unified addresses */
+#define HOST_ALLOC_SERVED	0x3u	/* portable 1, mapped 2: both hold for what is registered */
 #define HOST_ALLOC_MAPPED	0x2u	/* what the driver reports of every allocation */
 #define PAGE			4096u	/* what programs rely on: direct I/O into pinned memory */
 
@@ -54,7 +54,8 @@ static void *real_of(enum cuda_entry id)
 	void *symbol = atomic_load(&real_entry[id]);
 
 	if (!symbol) {
-		symbol = driver_find(cuda_names[id], strncmp(cuda_names[id], "cuda", 4) ? "libcuda.so" : "libcudart.so");
+		symbol = driver_find(cuda_names[id],
+				     strncmp(cuda_names[id], "cuda", 4) ? "libcuda.so" : "libcudart.so");
 		atomic_store(&real_entry[id], symbol);
 	}
 	return symbol;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A child of fork() has a copy of its parent's memory, except that a pool's huge pages are those of a file, which both
- * would share: a list that the child sorts would be sorted in the parent. So the forking thread copies the blocks in use
- * into anonymous memory before the fork, and the child moves the copies to where the blocks were.
+ * A child of fork() has a copy of its parent's memory, except that a pool's huge pages are those of a file, which
+ * both would share: a list that the child sorts would be sorted in the parent. So the forking thread copies the
+ * blocks in use into anonymous memory before the fork, and the child moves the copies to where the blocks were.
  *
  * The copy is taken when every other fork handler has run (ours is the first to be registered, so its prepare comes
  * last): a lock that the program takes for the fork holds for it too. Nothing is served from the parent's pool in the

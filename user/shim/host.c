@@ -9,7 +9,7 @@
 #include "shim.h"
 
 #define ALIGN_MAX	((size_t)1 << 30)
-#define BYTES_MAX	((size_t)1 << 47)	/* beyond that there is no address space: a mistake, for nobody to serve */
+#define BYTES_MAX	((size_t)1 << 47)	/* there is no address space for more: nobody can serve it */
 
 struct host_counters host_counters;
 

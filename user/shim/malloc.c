@@ -3,8 +3,8 @@
  * The malloc family as the program sees it. Small blocks cost one comparison on the way to the C library, two on the
  * way back.
  *
- * The real functions are looked up by the first call, which comes before every constructor; what dlsym() itself asks for
- * meanwhile comes from static memory.
+ * The real functions are looked up by the first call, which comes before every constructor; what dlsym() itself asks
+ * for meanwhile comes from static memory.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -20,8 +20,8 @@
 #define STEP_PARTS	8
 
 /*
- * Finding out that there are no pages takes a tenth of a millisecond. What could not be had is not asked for again for so
- * long, so that a program that has to do without loses no more than a hundredth of its time.
+ * Finding out that there are no pages takes a tenth of a millisecond. What could not be had is not asked for again
+ * for so long, so that a program that has to do without loses no more than a hundredth of its time.
  */
 #define SHORT_MS	10
 
@@ -45,8 +45,9 @@ static int set_default(struct hugepin_options *options, const char *key, const c
 }
 
 /*
- * What the environment does not say. Host memory: huge pages or none, since a pool's base pages are resident at once, and
- * programs ask malloc() for more than they touch. No runtime. Pinned memory: the driver that the program has loaded.
+ * What the environment does not say. Host memory: huge pages or none, since a pool's base pages are resident at
+ * once, and programs ask malloc() for more than they touch. No runtime. Pinned memory: the driver that the program
+ * has loaded.
  */
 static int choose(struct pool *pool, struct hugepin_options *options)
 {
@@ -255,8 +256,7 @@ void pool_give(struct pool *pool, const struct block *block)
 	struct visit visit;
 
 	gate_enter(&visit);
-	if (hugepin_free(pool->pool, block->addr))
-		atomic_fetch_add(&pool->kept, 1);	/* a child that no fork handler saw: the parent's block */
+	hugepin_free(pool->pool, block->addr);	/* refused in a child that no fork handler saw: the parent's block */
 	atomic_fetch_add(&pool->given, 1);
 	atomic_fetch_sub(&pool->active_bytes, block->bytes);
 	note_room(pool, block->bytes);

@@ -150,8 +150,9 @@ static bool add_cuda(struct line *line)
 			add(line, " cuda: not loaded");
 			return false;
 		}
-		add(line, " cuda: nothing hooked, though %s is loaded: no call for host memory, or by a static runtime, "
-			  "dlsym() or cuGetProcAddress(), which go around the shim",
+		add(line,
+		    " cuda: nothing hooked, though %s is loaded: no call for host memory, or by a static runtime, "
+		    "dlsym() or cuGetProcAddress(), which go around the shim",
 		    driver_loaded("libcudart.so") ? "libcudart.so" : "libcuda.so");
 		return true;
 	}

@@ -43,7 +43,8 @@ struct settings {
 };
 extern struct settings settings;
 void settings_read(void);		/* idempotent; does nothing before there is an environment */
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));	/* a line on stderr, without allocating */
+/* A line on standard error, without allocating. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- blocks.c: where each block in use begins and how long it is; O(1), no locks ---- */
 
@@ -63,7 +64,8 @@ bool blocks_spare_get(struct blocks_spare *out);
 void blocks_spare_drop(struct blocks_spare *spare);
 bool blocks_remove(const void *addr, struct block *out);	/* false: no block begins there. One remover wins. */
 bool blocks_at(const void *addr, struct block *out);		/* the one that begins there */
-bool blocks_around(const void *addr, size_t most, struct block *out);	/* that holds @addr, begun at most @most before */
+/* The one that holds @addr, and begins at most @most before it. */
+bool blocks_around(const void *addr, size_t most, struct block *out);
 /* Those that begin in [from, to), by address. */
 void blocks_each(const void *from, const void *to, void (*fn)(const struct block *block, void *arg), void *arg);
 
@@ -106,7 +108,7 @@ struct pool {
 	atomic_ullong mapped_seen;
 	atomic_size_t short_bytes;	/* what could not be had, until short_end_ms */
 	atomic_ullong short_end_ms;
-	atomic_ullong served, served_bytes, active_bytes, peak_bytes, given, kept;
+	atomic_ullong served, served_bytes, active_bytes, peak_bytes, given;
 	char reason[256];
 };
 extern struct pool host_pool, pinned_pool;

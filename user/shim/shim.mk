@@ -10,7 +10,8 @@ $(SHIM_OBJ): CFLAGS += -fPIC -fvisibility=hidden -fno-builtin
 
 $(SHIM): $(SHIM_OBJ) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,-rpath,'$$ORIGIN' -o $@ $(SHIM_OBJ) $(LIB_LINK) -ldl
+	$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,-z,relro,-z,now -Wl,-rpath,'$$ORIGIN' -o $@ $(SHIM_OBJ) \
+		$(LIB_LINK) -ldl
 
 # A sanitizer has a malloc of its own and wants to be first: there the shim's code is tested linked (shim_test.mk).
 ifeq ($(SAN),)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A stand-in CUDA runtime, as little as the shim's tests need: shared as libcudart.so.12, and static. Like the real one it
- * loads the driver itself, calls it by looked-up addresses, and makes the primary context with a thread's first call.
+ * A stand-in CUDA runtime, as little as the shim's tests need: shared as libcudart.so.12, and static. Like the real
+ * one it loads the driver itself, calls it by looked-up addresses, and makes the primary context with a thread's
+ * first call.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -18,8 +18,8 @@
 	do {                                                                                                           \
 		int expect_code = (call), expect_wanted = (wanted);                                                    \
 		if (expect_code != expect_wanted) {                                                                    \
-			fprintf(stderr, "%s:%d: %s is %d instead of %d\n", __FILE__, __LINE__, #call, expect_code,      \
-				expect_wanted);                                                                        \
+			fprintf(stderr, "%s:%d: %s is %d instead of %d\n", __FILE__, __LINE__, #call,            \
+				expect_code, expect_wanted);                                                           \
 			exit(1);                                                                                       \
 		}                                                                                                      \
 	} while (0)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * fork(), as loader workers use it: what the child does to memory it inherits is the child's alone, and what the parent
- * does afterwards the parent's; whatever is freed where. Also while other threads allocate, through several generations.
+ * fork(), as loader workers use it: what the child does to memory it inherits is the child's alone, and what the
+ * parent does afterwards the parent's; whatever is freed where. Also while other threads allocate, through several
+ * generations.
  *
  *	forks		as above
  *	forks lack	there is no memory for a copy: the child can still exec

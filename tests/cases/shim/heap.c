@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The whole malloc family, with sizes on both sides of a threshold of 1 MiB: contents, alignments, zeroes and errors are as
- * the C library's, whoever serves. `heap threads` does it in many threads at once, with frees in others.
+ * The whole malloc family, with sizes on both sides of a threshold of 1 MiB: contents, alignments, zeroes and errors
+ * are as the C library's, whoever serves. `heap threads` does it in many threads at once, with frees in others.
  */
 #include <errno.h>
 #include <malloc.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A program that allocates 64 MiB of pinned memory twice and frees both: the first before any context is there. Built five
- * times: with the shared runtime, with the static one, with dlopen() and dlsym() (-DBY_DLSYM), with the driver's entry
- * points from cuGetProcAddress() (-DBY_PROC_ADDRESS), and as a plugin that brings the shared runtime along (-DPLUGIN).
- * It must not matter to it whether it is hooked.
+ * A program that allocates 64 MiB of pinned memory twice and frees both: the first before any context is there.
+ * Built five times: with the shared runtime, with the static one, with dlopen() and dlsym() (-DBY_DLSYM), with the
+ * driver's entry points from cuGetProcAddress() (-DBY_PROC_ADDRESS), and as a plugin that brings the shared runtime
+ * along (-DPLUGIN). It must not matter to it whether it is hooked.
  */
 #include <dlfcn.h>
 #include <stdint.h>

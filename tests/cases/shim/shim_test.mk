@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-# Programs that tests/cases/shim_test.sh runs under the shim, and the stand-ins they meet there. In a sanitizer's build only
-# what links the shim's code: the rest would be preloaded.
+# Programs that tests/cases/shim_test.sh runs under the shim, and the stand-ins they meet there. In a sanitizer's
+# build only what links the shim's code: the rest would be preloaded.
 
 SHIM_TEST := $(O)/tests/cases/shim
 SHIM_TEST_CUDA := $(SHIM_TEST)/libcuda.so.1
 SHIM_TEST_CUDART := $(SHIM_TEST)/libcudart.so.12
 SHIM_TEST_HEAP := $(addprefix $(SHIM_TEST)/,heap forks early exits)
-SHIM_TEST_BIN := $(addprefix $(SHIM_TEST)/,dynamic static dlsym procaddress plugin libplugin.so contract deferred) $(SHIM_TEST_HEAP)
+SHIM_TEST_BIN := $(addprefix $(SHIM_TEST)/,dynamic static dlsym procaddress plugin libplugin.so contract deferred) \
+	$(SHIM_TEST_HEAP)
 
 $(SHIM_TEST)/%.o: CPPFLAGS += -Itests/loopback
 $(SHIM_TEST)/driver.o $(SHIM_TEST)/cudart.o: CFLAGS += -fPIC
@@ -34,8 +35,11 @@ $(SHIM_TEST)/hostalloc_dlsym.o: tests/cases/shim/hostalloc.c
 $(SHIM_TEST)/hostalloc_procaddress.o: tests/cases/shim/hostalloc.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DBY_PROC_ADDRESS -c $< -o $@
-$(SHIM_TEST)/libplugin.so: tests/cases/shim/hostalloc.c $(SHIM_TEST_CUDART)
-	$(CC) $(CPPFLAGS) -Itests/loopback $(CFLAGS) -fPIC -shared -DPLUGIN $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ -ldl
+$(SHIM_TEST)/hostalloc_plugin.o: tests/cases/shim/hostalloc.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -DPLUGIN -c $< -o $@
+$(SHIM_TEST)/libplugin.so: $(SHIM_TEST)/hostalloc_plugin.o $(SHIM_TEST_CUDART)
+	$(SHIM_TEST_LINK) -shared
 $(SHIM_TEST)/plugin: $(SHIM_TEST)/plugin.o
 	$(SHIM_TEST_LINK)
 $(SHIM_TEST)/contract $(SHIM_TEST)/deferred: $(SHIM_TEST)/%: $(SHIM_TEST)/%.o $(SHIM_TEST_CUDART) $(SHIM_TEST_CUDA)
