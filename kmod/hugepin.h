@@ -179,6 +179,21 @@ u64 hugepin_account_limit(struct hugepin_account *account, unsigned int class);	
 void hugepin_account_charge(struct hugepin_page *page, struct hugepin_account *user, struct hugepin_account *mount);
 void hugepin_account_uncharge(struct hugepin_page *page);
 
+/* What a pin was refused for, in bytes. */
+struct hugepin_limit {
+	u64 asked, limit, held;
+};
+
+/* Books @pages base pages as pinned by @user and the owners around it: 0, or -EDQUOT with @limit->held set. */
+int hugepin_account_lock(struct hugepin_account *user, u64 pages, struct hugepin_limit *limit);
+void hugepin_account_unlock(struct hugepin_account *user, u64 pages);
+
+/* Base pages that are neighbours in memory. */
+struct hugepin_run {
+	struct page *page;
+	u64 pages;
+};
+
 /* ---- region.c: pages chosen and put together ---- */
 struct hugepin_request {
 	u64 bytes;
@@ -208,10 +223,23 @@ struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t in
 				 unsigned long *sub);
 u64 hugepin_region_count(void);
 /* Shows the pages to the core as @mapping's, so that futexes and dirtying work. */
+int hugepin_region_for_each(const struct hugepin_region *region,
+			    int (*each)(const struct hugepin_run *run, void *arg), void *arg);
 void hugepin_region_attach(struct hugepin_region *region, struct address_space *mapping);
 
 /* ---- map.c: areas that map a region ---- */
 extern const struct file_operations hugepin_region_fops;
+int hugepin_region_map_area(const struct file *file, struct vm_area_struct *vma, bool in_step);
+
+/* ---- pin.c: pinned ranges of the caller's own memory ---- */
+struct file *hugepin_pin_make(unsigned long addr, u64 bytes, struct hugepin_limit *limit);
+bool hugepin_pin_is(const struct file *file);
+u64 hugepin_pin_bytes(const struct file *file);
+int hugepin_pin_for_each(const struct file *file, int (*each)(const struct hugepin_run *run, void *arg), void *arg);
+
+/* ---- dmabuf.c: regions and pinned ranges for devices ---- */
+struct dma_buf;
+struct dma_buf *hugepin_dmabuf_make(struct file *file, u64 offset, u64 bytes);
 
 /* ---- fs.c: hugepinfs ---- */
 extern struct file_system_type hugepinfs_type;
@@ -227,6 +255,7 @@ struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct in
 /* ---- ioctl.c ---- */
 long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
+long hugepin_pin_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 
 /* ---- sysfs.c ---- */
 extern const struct attribute_group *hugepin_device_groups[];
