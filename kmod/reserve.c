@@ -117,6 +117,7 @@ void hugepin_reserve_snapshot(struct hugepin_reserve *reserve, struct hugepin_in
  * so that there is none in the end.
  */
 static void wait_for_scrubber(struct hugepin_reserve *reserve)
+	__must_hold(&reserve->lock)
 {
 	lockdep_assert_held(&reserve->lock);
 	reserve->hurry++;
