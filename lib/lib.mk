@@ -24,11 +24,7 @@ $(LIB_A): $(LIB_OBJ)
 	rm -f $@
 	$(AR) rcs $@ $(LIB_OBJ)
 
-$(O)/lib/pkgconfig/hugepin.pc: lib/hugepin.pc.in lib/include/hugepin.h
-	@mkdir -p $(@D)
-	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $< > $@
-
-all: $(LIB_LINK) $(LIB_A) $(O)/lib/pkgconfig/hugepin.pc
+all: $(LIB_LINK) $(LIB_A)
 
 install: install-lib
 .PHONY: install-lib
@@ -38,5 +34,6 @@ install-lib: all
 	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)
 	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/libhugepin.so.$(SOVERSION)
 	ln -sf libhugepin.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libhugepin.so
-	install -m 644 $(O)/lib/pkgconfig/hugepin.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' lib/hugepin.pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/hugepin.pc
 	install -m 644 lib/include/hugepin.h $(DESTDIR)$(PREFIX)/include

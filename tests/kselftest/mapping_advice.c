@@ -129,10 +129,7 @@ static void advice_on_a_part_does_not_split_a_page_in_pipes(struct area *area)
 	CHECK_MARKS(area->start, 0, area->bytes, 22);
 }
 
-/*
- * Where 4K entries have been, their table stays, so huge ones come back only in a mapping made anew: true of the kernel's
- * own file mappings as well.
- */
+/* Where 4K entries have been, their table stays, so huge ones come back only in a mapping made anew. */
 static void check_huge_again(struct area *area, uint64_t seed)
 {
 	CHECK_OK(munmap(area->start, area->bytes));

@@ -314,7 +314,7 @@ static bool fixed_buffers_of_files(const struct ring *ring)
 
 static void io_uring_takes_it_as_a_fixed_buffer(struct area *area)
 {
-	/* one buffer is 1 GiB at most: the first page alone, then a stretch that reaches into pages of the other class */
+	/* one buffer is 1 GiB at most: the first page alone, then a stretch that crosses into the next */
 	char *stretch = area->start + area->page - PAGE_2M;
 	struct ring ring = ring_open();
 	int file = CHECK_OK(memfd_create("file", 0)), error;

@@ -648,9 +648,9 @@ _FENCES: dict[str, Callable[[], Fence]] = {"cuda": _CudaFence}
 class _Memory:
     """What the root array of a block is made from, at the end of the chain of bases of all that shares the block.
 
-    It is the root's death that gives the block back. The collector can clear this object (or call a Python object's
-    finalizer) while others of the same cycle may still look at the memory; an ndarray is none of its business, so the
-    root dies when really nothing refers to it any more.
+    It is the root's death that gives the block back. Of a cycle the collector runs the finalizers of weak references
+    first, while __del__ of others in it may still look at the memory. But a plain ndarray is none of its business (a
+    subclass would be): the root dies when really nothing refers to it any more.
     """
 
     __slots__ = ("__array_interface__", "handle", "address", "path", "bytes")
@@ -987,7 +987,7 @@ class Context(_Closing):
 # ---- other processes ----
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Variable:
     """A named variable; it unpacks into its array and whether that was found. Pickled, it is its name."""
 
@@ -1015,7 +1015,7 @@ def _memory_of(array: Array) -> _Memory:
     return below
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Shared:
     """An array on its way to another process: pickled by multiprocessing, its .array there is the same memory.
 
@@ -1028,8 +1028,11 @@ class Shared:
 
     def __reduce__(self) -> tuple[Any, ...]:
         pieces, *layout = _where(self.array)
-        return _attach, ([(multiprocessing.reduction.DupFd(source) if isinstance(source, int) else source, offset, nbytes)
-                          for source, offset, nbytes in pieces], *layout)
+        return _attach, ([(_sendable(source), offset, nbytes) for source, offset, nbytes in pieces], *layout)
+
+
+def _sendable(source: Any) -> Any:
+    return multiprocessing.reduction.DupFd(source) if isinstance(source, int) else source
 
 
 def _where(array: Array) -> tuple[list[_Piece], int, int, tuple[int, ...], tuple[int, ...], numpy.dtype[Any]]:
@@ -1056,8 +1059,8 @@ def _pieces(handle: _PoolHandle, low: int, high: int) -> tuple[list[_Piece], int
         with handle.use() as pool:
             segment = _segment(_lib().block_segment, pool, at)
         if segment.fd < 0:
-            raise Error(errno.EOPNOTSUPP, f"memory of provider {segment.provider} has no descriptor to pass on; a ladder "
-                        f"without it (option {handle.what.split()[0]}_ladder) gives memory that has, or an error")
+            raise Error(errno.EOPNOTSUPP, f"memory of provider {segment.provider} has no descriptor to pass on; without"
+                        f" it on the ladder (option {handle.what.split()[0]}_ladder) an array has one, or is refused")
         page = max(segment.page_bytes, _PAGES_2M)
         begin = (at - segment.addr) // page * page
         end = min(-(-(high - segment.addr) // page) * page, segment.bytes)
@@ -1098,7 +1101,7 @@ def _attach(pieces: list[_Piece], start: int, offset: int, shape: tuple[int, ...
         fd = os.open(source, os.O_RDWR | os.O_CLOEXEC) if path else source.detach()
         try:
             if path and os.fstat(fd).st_size < piece:
-                raise Error(errno.ESTALE, f"{path} has {os.fstat(fd).st_size} bytes now, not {piece}: it is another one")
+                raise Error(errno.ESTALE, f"{path} has {os.fstat(fd).st_size} bytes now and no {piece}: it is another")
             _map(at, piece, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED, fd, file_offset)
         finally:
             os.close(fd)

@@ -10,8 +10,6 @@ import threading
 import unittest
 import weakref
 
-import numpy
-
 import hugepin
 from testing import PoolCase, bare, import_torch, resident_bytes, run_python
 
@@ -74,7 +72,7 @@ class OrderTest(unittest.TestCase):
             first, second = Reader(), Node()
             first.peer, second.peer = second, first
             first.array = other.zeros(1 << 16, "u1")
-            second.array = first.array[5:]
+            second.array, second.root = first.array[5:], first.array.base
             first.pool = ctx.pool("host")       # its own finalizer has run before
             if turn % 2:
                 first, second = second, first
@@ -167,14 +165,19 @@ class CloseTest(PoolCase):
 class ChurnTest(PoolCase):
     STEPS = 10_000
 
+    def setUp(self):
+        super().setUp()
+        self.ways = (lambda nbytes: self.pool.empty(nbytes, "u1"), lambda nbytes: self.pool.zeros(nbytes, "u1"),
+                     lambda nbytes: torch.from_numpy(self.pool.empty(nbytes, "u1")),
+                     lambda nbytes: self.pool.torch_empty(nbytes, torch.uint8))
+
     def step(self, live, dice):
         """Create, slice, delete or collect. What is live holds its own mark in every byte."""
         kind = dice.random()
         if kind < 0.45 or not live:
             mark = dice.randrange(256)
             nbytes = dice.choice((0, 1, 64, 100, 4096, dice.randrange(1 << 18)))
-            array = torch.from_numpy(self.pool.empty(nbytes, "u1")) if dice.random() < 0.2 \
-                else self.pool.torch_empty(nbytes, torch.uint8) if dice.random() < 0.2 else self.pool.empty(nbytes, "u1")
+            array = dice.choice(self.ways)(nbytes)
             array[:] = mark
             live.append((mark, array))
         elif kind < 0.65:
@@ -193,6 +196,7 @@ class ChurnTest(PoolCase):
     def test_random_steps_leak_nothing(self):
         dice = random.Random(6)
         live = []
+        gc.collect()
         finalizers = len(weakref.finalize._registry)
         for number in range(self.STEPS):
             self.step(live, dice)

@@ -27,7 +27,8 @@ class OptionsTest(unittest.TestCase):
             self.assertEqual(options.info(info.name), info)
 
     def test_python_values(self):
-        options = hugepin.Options({"pinned_cap": 64 << 20, "host_ladder": ["hugetlb:2M", "base"], "register_threads": True,
+        options = hugepin.Options({"pinned_cap": 64 << 20, "host_ladder": ["hugetlb:2M", "base"],
+                                   "register_threads": True,
                                    "FLAGS_fraction_of_cuda_pinned_memory_to_use": 0.25})
         self.assertEqual(options["pinned_cap"], str(64 << 20))
         self.assertEqual(options["host_ladder"], "hugetlb:2M,base")

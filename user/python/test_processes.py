@@ -11,7 +11,7 @@ import unittest
 import numpy
 
 import hugepin
-from testing import PoolCase, bare, huge_pages, import_torch, negate, take_from_queue
+from testing import PoolCase, add_one, bare, huge_pages, import_torch, negate
 
 
 def in_child(function):
@@ -134,7 +134,6 @@ class ForkTest(PoolCase):
             workers |= set(ids.tolist())
         self.assertEqual((seen, workers), ([float(n) for n in range(64)], {0, 1}))
         self.assertEqual(self.pool.stats().active_blocks, 1)
-        del loader, samples, Samples
 
     def test_a_fence_is_not_run_in_a_child(self):
         """Nor is anything freed, where blocks of a device's runtime are collected."""
@@ -172,7 +171,8 @@ class SpawnTest(unittest.TestCase):
     def test_a_spawned_worker_has_the_same_memory(self):
         spawn = multiprocessing.get_context("spawn")
         for make in (lambda: self.pool.empty((50, 70), "f8"), lambda: self.pool.empty((50, 70), "f8", "F"),
-                     lambda: self.pool.empty((101, 70), "f8")[1::2, ::-1], lambda: self.pool.empty((600, 1000), "f8")[3:]):
+                     lambda: self.pool.empty((101, 70), "f8")[1::2, ::-1],
+                     lambda: self.pool.empty((600, 1000), "f8")[3:]):       # of several segments
             first = self.pool.zeros(100)            # so that the block is not the segment's first
             array = make()
             array[...] = numpy.arange(array.size).reshape(array.shape)
@@ -185,18 +185,21 @@ class SpawnTest(unittest.TestCase):
             numpy.testing.assert_array_equal(array, -numpy.arange(array.size).reshape(array.shape))
             self.assertFalse(first.any())
 
-    def test_through_a_queue_to_a_running_worker(self):
+    def test_to_a_worker_that_runs_already(self):
         fork = multiprocessing.get_context("fork")
-        inbox, outbox = fork.SimpleQueue(), fork.SimpleQueue()
-        worker = fork.Process(target=take_from_queue, args=(inbox, outbox))
+        here, there = fork.Pipe()
+        worker = fork.Process(target=add_one, args=(there,))
         worker.start()                              # before the memory is there: nothing is inherited
+        there.close()
         array = self.pool.zeros(1000, "i4")
         for turn in range(1, 4):
-            inbox.put(hugepin.share(array))
-            self.assertIn("share it from the process that made it", outbox.get())
+            here.send(hugepin.share(array))
+            self.assertTrue(here.poll(30))
+            self.assertIn("share it from the process that made it", here.recv())
             self.assertTrue((array == turn).all())
-        inbox.put(None)
+        here.send(None)
         worker.join()
+        here.close()
         multiprocessing.resource_sharer.stop()
 
     def test_the_receiver_outlives_the_pool(self):

@@ -59,13 +59,15 @@ def negate(shared, answers):
     answers.put((before.sum(), shared.array.shape, shared.array.strides))
 
 
-def take_from_queue(inbox, outbox):
-    while (shared := inbox.get()) is not None:
+def add_one(connection):
+    """What a worker does with arrays that come to it while it runs."""
+    while (shared := connection.recv()) is not None:
         shared.array += 1
         try:
             pickle.dumps(shared)
+            connection.send("it can be passed on")
         except ValueError as error:
-            outbox.put(str(error))
+            connection.send(str(error))
 
 
 class PoolCase(unittest.TestCase):

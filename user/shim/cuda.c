@@ -136,7 +136,7 @@ static void *take(size_t bytes, unsigned int flags, enum cuda_pass *why)
 		return block.addr;
 	pool_close(&pinned_pool, "the program ended the context in which the memory was registered");
 	if (blocks_remove(block.addr, &block))
-		pool_give(&pinned_pool, &block);
+		pool_untake(&pinned_pool, &block);
 	*why = PASS_CLOSED;
 	return NULL;
 }

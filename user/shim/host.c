@@ -9,6 +9,7 @@
 #include "shim.h"
 
 #define ALIGN_MAX	((size_t)1 << 30)
+#define BYTES_MAX	((size_t)1 << 47)	/* beyond that there is no address space: a mistake, for nobody to serve */
 
 struct host_counters host_counters;
 
@@ -23,7 +24,7 @@ void *host_take(size_t align, size_t bytes, bool zero)
 	void *block;
 
 	settings_read();
-	if (!host_wants(bytes) || gate_inside())
+	if (!host_wants(bytes) || bytes > BYTES_MAX || gate_inside())
 		return NULL;
 	block = align <= ALIGN_MAX ? pool_take(&host_pool, align > BLOCK_ALIGN ? align : BLOCK_ALIGN, bytes, 0, zero) :
 				     NULL;
@@ -103,8 +104,8 @@ static void *resize_ours(void *old, size_t bytes)
 		return NULL;		/* as the C library answers */
 	}
 	if (host_wants(bytes)) {
-		now = pool_resize(&host_pool, &block, bytes);
-		if (!now)
+		now = bytes > BYTES_MAX ? NULL : pool_resize(&host_pool, &block, bytes);
+		if (!now && bytes <= BYTES_MAX)
 			count_passed(bytes);
 	}
 	if (!now)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "shim.h"
 
@@ -17,6 +18,12 @@
  */
 #define STEP_MIN	MIB(16)
 #define STEP_PARTS	8
+
+/*
+ * Finding out that there are no pages takes a tenth of a millisecond. What could not be had is not asked for again for so
+ * long, so that a program that has to do without loses no more than a hundredth of its time.
+ */
+#define SHORT_MS	10
 
 struct pool host_pool = { .kind = HUGEPIN_POOL_HOST, .low = UINTPTR_MAX };
 struct pool pinned_pool = { .kind = HUGEPIN_POOL_PINNED, .low = UINTPTR_MAX };
@@ -41,12 +48,20 @@ static int set_default(struct hugepin_options *options, const char *key, const c
  * What the environment does not say. Host memory: huge pages or none, since a pool's base pages are resident at once, and
  * programs ask malloc() for more than they touch. No runtime. Pinned memory: the driver that the program has loaded.
  */
-static int choose(const struct pool *pool, struct hugepin_options *options)
+static int choose(struct pool *pool, struct hugepin_options *options)
 {
+	struct hugepin_option_info runtime = { .size = sizeof(runtime) };
 	int err;
 
-	if (pool->kind == HUGEPIN_POOL_PINNED)
-		return set_default(options, "runtime", "cuda");
+	if (pool->kind == HUGEPIN_POOL_PINNED) {
+		err = set_default(options, "runtime", "cuda");
+		if (!err && !hugepin_options_get(options, "runtime", &runtime) && !strcmp(runtime.value, "none")) {
+			snprintf(pool->reason, sizeof(pool->reason), "option runtime is none, set by %s",
+				 runtime.source);
+			err = -ENODEV;
+		}
+		return err;
+	}
 	err = hugepin_options_set(options, "runtime", "none");
 	return err ? err : set_default(options, "host_ladder", "kmod:1G+2M,kmod:2M,hugetlb:2M");
 }
@@ -78,7 +93,6 @@ no_context:
 static int make(struct pool *pool)
 {
 	struct hugepin_options *options;
-	struct hugepin_context *ctx;
 	int err;
 
 	err = hugepin_options_create(&options);
@@ -88,15 +102,15 @@ static int make(struct pool *pool)
 	if (!err)
 		err = choose(pool, options);
 	if (!err)
-		err = hugepin_context_create(options, &ctx);
+		err = hugepin_context_create(options, &pool->ctx);
 	hugepin_options_destroy(options);
 	if (err)
 		return err;
 	load_hugetlb_now();
-	err = hugepin_pool_create(ctx, pool->kind, &pool->pool);
+	err = hugepin_pool_create(pool->ctx, pool->kind, &pool->pool);
 	if (err) {
 		snprintf(pool->reason, sizeof(pool->reason), "%s", hugepin_error());
-		hugepin_context_destroy(ctx);
+		hugepin_context_destroy(pool->ctx);
 	}
 	return err;
 }
@@ -160,7 +174,7 @@ static void count_active(struct pool *pool, size_t more, size_t less)
 		;
 }
 
-/* ---- blocks ---- */
+/* ---- growing ---- */
 
 static void grow_ahead(struct pool *pool)
 {
@@ -179,12 +193,43 @@ static void grow_ahead(struct pool *pool)
 	atomic_store(&pool->mapped_seen, stats.mapped_bytes);
 }
 
+/* ---- shortage ---- */
+
+static unsigned long long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000;
+}
+
+static bool is_short(struct pool *pool, size_t bytes)
+{
+	unsigned long long end = atomic_load_explicit(&pool->short_end_ms, memory_order_relaxed);
+
+	return end && bytes >= atomic_load_explicit(&pool->short_bytes, memory_order_relaxed) && now_ms() < end;
+}
+
+static void note_shortage(struct pool *pool, size_t bytes)
+{
+	atomic_store(&pool->short_bytes, bytes);
+	atomic_store(&pool->short_end_ms, now_ms() + SHORT_MS);
+}
+
+static void note_room(struct pool *pool, size_t bytes)
+{
+	if (bytes >= atomic_load_explicit(&pool->short_bytes, memory_order_relaxed))
+		atomic_store_explicit(&pool->short_end_ms, 0, memory_order_relaxed);
+}
+
+/* ---- blocks, in and out ---- */
+
 void *pool_take(struct pool *pool, size_t align, size_t bytes, unsigned int tag, bool zero)
 {
 	struct block block = { .bytes = bytes, .tag = tag };
 	struct visit visit;
 
-	if (gate_inside() || !ready(pool))
+	if (gate_inside() || !ready(pool) || is_short(pool, bytes))
 		return NULL;
 	gate_enter(&visit);
 	block.addr = hugepin_alloc_aligned(pool->pool, align, bytes, zero ? HUGEPIN_ALLOC_ZERO : 0);
@@ -198,6 +243,8 @@ void *pool_take(struct pool *pool, size_t align, size_t bytes, unsigned int tag,
 		atomic_fetch_add(&pool->served_bytes, bytes);
 		count_active(pool, bytes, 0);
 		grow_ahead(pool);
+	} else {
+		note_shortage(pool, bytes);
 	}
 	gate_leave(&visit);
 	return block.addr;
@@ -212,7 +259,16 @@ void pool_give(struct pool *pool, const struct block *block)
 		atomic_fetch_add(&pool->kept, 1);	/* a child that no fork handler saw: the parent's block */
 	atomic_fetch_add(&pool->given, 1);
 	atomic_fetch_sub(&pool->active_bytes, block->bytes);
+	note_room(pool, block->bytes);
 	gate_leave(&visit);
+}
+
+void pool_untake(struct pool *pool, const struct block *block)
+{
+	atomic_fetch_sub(&pool->served, 1);
+	atomic_fetch_sub(&pool->served_bytes, block->bytes);
+	atomic_fetch_sub(&pool->given, 1);
+	pool_give(pool, block);
 }
 
 void *pool_resize(struct pool *pool, const struct block *block, size_t bytes)

@@ -98,11 +98,14 @@ enum pool_state {
 struct pool {
 	enum hugepin_pool_kind kind;
 	_Atomic(enum pool_state) state;
+	struct hugepin_context *ctx;
 	struct hugepin_pool *pool;
 	/* Whatever was served lies in [low, high), and nothing of anybody else does: a pool has one window. */
 	atomic_uintptr_t low, high;
 	atomic_size_t largest;
 	atomic_ullong mapped_seen;
+	atomic_size_t short_bytes;	/* what could not be had, until short_end_ms */
+	atomic_ullong short_end_ms;
 	atomic_ullong served, served_bytes, active_bytes, peak_bytes, given, kept;
 	char reason[256];
 };
@@ -119,6 +122,7 @@ static inline bool pool_owns(const struct pool *pool, const void *addr)
 void *pool_take(struct pool *pool, size_t align, size_t bytes, unsigned int tag, bool zero);
 /* @block has been taken out of the table by the caller, so that nobody else gives it back. */
 void pool_give(struct pool *pool, const struct block *block);
+void pool_untake(struct pool *pool, const struct block *block);	/* the same, as if it had never been served */
 void *pool_resize(struct pool *pool, const struct block *block, size_t bytes);	/* NULL: @block is as it was */
 void pool_close(struct pool *pool, const char *reason);
 void pool_child(void);			/* in a child: nobody is making one */

@@ -18,6 +18,7 @@ static struct {
 	int (*primary_retain)(CUcontext *ctx, int device);
 	int (*primary_reset)(int device);
 	int (*ctx_set)(CUcontext ctx);
+	int (*ctx_synchronize)(void);
 	int (*host_alloc)(void **out, size_t bytes, unsigned int flags);
 	int (*free_host)(void *addr);
 	int (*get_flags)(unsigned int *flags, void *addr);
@@ -51,6 +52,7 @@ static void start(void)
 	*(void **)&cu.primary_retain = find(driver, "cuDevicePrimaryCtxRetain");
 	*(void **)&cu.primary_reset = find(driver, "cuDevicePrimaryCtxReset_v2");
 	*(void **)&cu.ctx_set = find(driver, "cuCtxSetCurrent");
+	*(void **)&cu.ctx_synchronize = find(driver, "cuCtxSynchronize");
 	*(void **)&cu.host_alloc = find(driver, "cuMemHostAlloc");
 	*(void **)&cu.free_host = find(driver, "cuMemFreeHost");
 	*(void **)&cu.get_flags = find(driver, "cuMemHostGetFlags");
@@ -89,6 +91,8 @@ int cudaFreeHost(void *addr)
 {
 	int code = ready();
 
+	if (!code)
+		code = cu.ctx_synchronize();
 	return code || !addr ? code : cu.free_host(addr);
 }
 

@@ -17,13 +17,16 @@
 static int (*host_alloc)(void **out, size_t bytes, unsigned int flags);
 static int (*free_host)(void *addr);
 
-static inline void *find(void *handle, const char *name)
+#if defined(BY_DLSYM) || defined(BY_PROC_ADDRESS)
+static void *find(void *handle, const char *name)
 {
 	void *symbol = dlsym(handle, name);
 
 	EXPECT(symbol);
 	return symbol;
 }
+
+#endif
 
 #if defined(BY_DLSYM)
 static void start(void)

@@ -1,0 +1,279 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hugepinctl run and the preload shim, under small programs and a stand-in CUDA runtime (cases C026, C028, C068, C073).
+# Prints TAP. As root it takes 2M pages of this machine for the time of the test; without any, what needs them is skipped.
+#
+#	tests/cases/shim_test.sh [BUILD]		BUILD: the build folder, "build" if none is given
+set -u
+
+build=$(cd "${1:-build}" && pwd) || exit 2
+programs=$build/tests/cases/shim
+ctl=$build/bin/hugepinctl
+work=$(mktemp -d) || exit 2
+out=$work/out err=$work/err report=$work/report
+tests=0 failed=0
+pool=/proc/sys/vm/nr_hugepages
+pages_before=
+export LD_LIBRARY_PATH="$programs"
+unset HUGEPIN_HOST_LADDER HUGEPIN_PINNED_LADDER LD_PRELOAD
+
+clean_up() {
+	[ -z "$pages_before" ] || echo "$pages_before" >$pool
+	rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
+
+# check DESCRIPTION COMMAND... - one line of TAP; what was printed, when it fails
+check() {
+	what=$1
+	shift
+	tests=$((tests + 1))
+	if "$@"; then
+		echo "ok $tests - $what"
+		return
+	fi
+	failed=$((failed + 1))
+	echo "not ok $tests - $what"
+	for file in "$out" "$err" "$report"; do
+		[ ! -s "$file" ] || sed "s|^|# ${file##*/}: |" "$file"
+	done
+}
+
+skip() {
+	tests=$((tests + 1))
+	echo "ok $tests - $1 # SKIP $2"
+}
+
+# ends STATUS COMMAND... - run it
+ends() {
+	wanted=$1
+	shift
+	: >"$report"
+	"$@" >"$out" 2>"$err"
+	status=$?
+	[ $status -eq "$wanted" ] || { echo "# status $status instead of $wanted"; false; }
+}
+
+says() {
+	grep -qE -- "$2" "$1" || { echo "# not said: $2"; false; }
+}
+
+# works OPTIONS -- PROGRAM... - under the shim, which reports to a file and nowhere else
+works() {
+	ends 0 "$ctl" run --report "$report" "$@" && says "$out" '^ok$' && [ ! -s "$err" ]
+}
+
+reports() {
+	says "$report" "$1"
+}
+
+# fails STATUS MESSAGE ARGUMENT... - hugepinctl run itself
+fails() {
+	message=$2
+	wanted=$1
+	shift 2
+	ends "$wanted" "$ctl" run "$@" && says "$err" "$message" && [ ! -s "$out" ]
+}
+
+# Pages of the kernel's own pool, so that $1 are free; whether they are.
+take_pages() {
+	[ -n "$pages_before" ] || pages_before=$(cat $pool)
+	used=$(awk '/HugePages_Total/ { n = $2 } /HugePages_Free/ { n -= $2 } /HugePages_Rsvd/ { n += $2 } END { print n }' \
+		/proc/meminfo)
+	echo $((used + $1)) 2>/dev/null >$pool
+	[ "$(awk '/HugePages_Free/ { n = $2 } /HugePages_Rsvd/ { n -= $2 } END { print n }' /proc/meminfo)" -ge "$1" ]
+}
+
+# ---- the command line ----
+
+command_lines() {
+	check 'without a program it tells how it is used' fails 2 'no program was given'
+	check 'an unknown option' fails 2 'frob' --frob true
+	check 'a threshold that is no size' fails 2 'threshold=1X is no size' --host-threshold 1X true
+	check 'a threshold with a sign' fails 2 'threshold=-1M is no size' --host-threshold=-1M true
+	check 'a threshold that wraps' fails 2 'is no size' --host-threshold 99999999T true
+	check 'a threshold below the least' fails 2 'less than 64K' --host-threshold 65535 true
+	check 'a report that cannot be written' fails 1 'report=/nowhere/x: No such file' --report /nowhere/x true
+	check 'quiet and a report contradict' fails 2 'contradict' --quiet --report x true
+	check 'a program that is not there' fails 127 'nosuch: No such file' nosuch
+	check 'a program that cannot be run' fails 126 'Permission denied' -- "$err"
+	check 'an option of the library that is wrong' \
+		env HUGEPIN_HOST_CAP=lots sh -c '"$1" run true 2>&1 | grep -q "option host_cap = \"lots\" (environment)"' sh "$ctl"
+	check 'the exit status is the program'\''s' ends 7 "$ctl" run -- sh -c 'exit 7'
+	check 'arguments behind the program are the program'\''s' ends 0 "$ctl" run sh -c 'test "$1" = --quiet' sh --quiet
+	check 'a broken pipe ends the program as ever' ends 141 sh -c '"$1" run sh -c "kill -s PIPE \$\$"' sh "$ctl"
+	check 'a process with nothing to tell tells nothing' ends 0 "$ctl" run sh -c true
+	check 'on standard error neither' [ ! -s "$err" ]
+	check 'asked for, it does' ends 0 "$ctl" run --report - bash -c true
+	check 'in one line' says "$err" '^hugepin: bash\[[0-9]+\]: cuda: not loaded$'
+	static_program
+}
+
+static_program() {
+	if busybox true 2>/dev/null && ! ldd "$(command -v busybox)" >/dev/null 2>&1; then
+		check 'a statically linked program works' ends 0 "$ctl" run busybox true
+		check 'and is said not to be hooked' says "$err" 'busybox is statically linked: it cannot be hooked'
+	else
+		skip 'a statically linked program' 'no static busybox here'
+	fi
+}
+
+# ---- CUDA ----
+
+cuda() {
+	served='allocations: 1 served, 64 MiB in all, peak 64 MiB, on .* pages; 1 passed on \(no context yet 1\)'
+	check 'with the shared runtime' works -- "$programs/dynamic"
+	check 'the entry points are told' reports 'cuda: hooked cudaHostAlloc 2, cudaFreeHost 2;'
+	check 'what was served, and what came before there was a context' reports "$served"
+	check 'the pointer from before went to the real free' reports 'frees: 1 served, 1 passed on$'
+	for program in static dlsym procaddress; do
+		check "$program: works as before" works -- "$programs/$program"
+		check "$program: is said not to be hooked" reports 'cuda: nothing hooked, though libcuda(rt)?.so is loaded'
+	done
+	check 'the contract without the shim' ends 0 "$programs/contract"
+	check 'the contract with it' works -- "$programs/contract"
+	check 'was served' reports 'allocations: 40[0-9] served'
+	check 'and closed by the reset' reports 'closed: the program ended the context'
+	check 'frees that cannot wait, memory that cannot be had' works -- "$programs/deferred"
+	check 'are counted' reports 'no memory in the pool 1\); frees: 4 served, 3 passed on, 2 deferred$'
+	check 'with the malloc family too' works --host-threshold 64K -- "$programs/contract"
+	export HUGEPIN_RUNTIME=none
+	check 'memory that is not registered is not served' works -- "$programs/dynamic"
+	check 'but passed on' reports 'allocations: 0 served, .*; 2 passed on'
+	unset HUGEPIN_RUNTIME
+}
+
+# ---- the malloc family ----
+
+# heap_programs WHAT REPORT
+heap_programs() {
+	check "$1: the malloc family" works --host-threshold 1M -- "$programs/heap"
+	check "$1: was served" reports "malloc from 1 MiB on: [1-9][0-9]* served, .*$2"
+	check "$1: in threads" works --host-threshold 1M -- "$programs/heap" threads
+	check "$1: was served" reports "malloc from 1 MiB on: [1-9][0-9]* served, .*$2"
+	check "$1: from the least threshold on" works --host-threshold 64K -- "$programs/heap" threads
+	check "$1: before main() and after it" works --host-threshold 1M -- "$programs/early"
+	check "$1: was served" reports 'malloc from 1 MiB on: 2 served'
+	check "$1: forks" works --host-threshold 1M -- "$programs/forks"
+	for how in return exit _exit thread; do
+		check "$1: ends by $how" ends 0 "$ctl" run --host-threshold 1M -- "$programs/exits" $how
+	done
+	check "$1: a double free ends by SIGABRT" ends 134 "$ctl" run --host-threshold 1M -- "$programs/exits" misuse
+	check "$1: and says so" says "$err" 'free\(\): 0x[0-9a-f]+ is no block in use'
+	check "$1: the shim's code in threads" ends 0 "$programs/stress"
+}
+
+heap() {
+	check 'without the shim: the malloc family' ends 0 "$programs/heap"
+	check 'without the shim: in threads' ends 0 "$programs/heap" threads
+	check 'without the shim: forks' ends 0 "$programs/forks"
+	check 'left alone without a threshold' works -- "$programs/heap"
+	check 'and not told of' reports 'cuda: not loaded$'
+	export HUGEPIN_HOST_LADDER=base
+	heap_programs 'base pages' 'base pages;'
+	unset HUGEPIN_HOST_LADDER
+	if ! take_pages 256; then
+		skip '2M pages' 'they cannot be had here'
+		return
+	fi
+	heap_programs '2M pages' '2M pages'
+	check 'a child copies what it inherits' reports_copy
+	check 'a child without memory for it' ends 0 "$ctl" run --host-threshold 1M -- "$programs/forks" lack
+	check 'is told' says "$err" 'no memory for a copy of the large blocks of process'
+	check 'no page is left in use' take_pages 256
+	export HUGEPIN_HOST_CAP=8M
+	check 'under a cap' works --host-threshold 1M -- "$programs/heap" threads
+	check 'the rest is the C library'\''s' reports 'peak [0-9.]+ MiB, on [0-8] MiB of 2M pages; [1-9][0-9]* passed on'
+	unset HUGEPIN_HOST_CAP
+	export HUGEPIN_HOST_LADDER=hugetlb:1G
+	check 'without pages' works --host-threshold 1M -- "$programs/heap"
+	unset HUGEPIN_HOST_LADDER
+	check 'all is the C library'\''s' reports ' 0 served, 0 B in all, peak 0 B; [1-9][0-9]* passed on'
+}
+
+reports_copy() {
+	works --host-threshold 1M -- "$programs/forks" && reports 'of process [0-9]+: 10 MiB copied, 1 blocks freed'
+}
+
+# ---- processes ----
+
+processes() {
+	export HUGEPIN_HOST_LADDER=hugetlb:2M,base
+	check 'what a hooked program starts is hooked' works --host-threshold 1M -- bash -c "'$programs/heap'; true"
+	check 'the program' reports '^hugepin: heap.* [1-9][0-9]* served'
+	check 'and its parent' reports '^hugepin: bash'
+	check 'not with --no-children' works --no-children --host-threshold 1M -- bash -c "'$programs/heap'; true"
+	check 'then the parent only' sh -c '! grep -q "heap\[" "$1" && grep -q "bash\[" "$1"' sh "$report"
+	check 'exec goes on hooked' works --host-threshold 1M -- sh -c "exec '$programs/heap'"
+	check 'in one line' [ "$(wc -l <"$report")" -eq 1 ]
+	check 'twenty at once' works --host-threshold 1M -- sh -c '
+		for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do "$1" >/dev/null & done; wait; echo ok' \
+		sh "$programs/early"
+	check 'leave twenty whole lines' [ "$(grep -cE '^hugepin: early\[.* passed on$' "$report")" -eq 20 ]
+	check 'a relative report follows no chdir' in_other_directory
+	check 'quiet is quiet' ends 0 "$ctl" run --quiet --host-threshold 1M -- "$programs/heap"
+	check 'on standard error' [ ! -s "$err" ]
+	check 'by default it is told there' ends 0 "$ctl" run --host-threshold 1M -- "$programs/heap"
+	check 'once' [ "$(grep -c '^hugepin: heap' "$err")" -eq 1 ]
+	check 'other preloads stay' env LD_PRELOAD=libm.so.6 "$ctl" run -- sh -c 'case $LD_PRELOAD in *shim.so:libm.so.6) ;;
+		*) exit 1 ;; esac'
+	check 'standard error that was replaced is left alone' replaced_stderr
+	set_user_id
+	unset HUGEPIN_HOST_LADDER
+}
+
+in_other_directory() {
+	(cd "$work" && ends 0 "$ctl" run --report here -- bash -c 'cd /; true') && [ -s "$work/here" ]
+}
+
+replaced_stderr() {
+	ends 0 "$ctl" run --host-threshold 1M -- sh -c "exec '$programs/heap' 2>'$work/other'" && [ -s "$work/other" ] &&
+		ends 0 "$ctl"  run --report - -- bash -c "exec 2>'$work/data'; true" && [ ! -s "$work/data" ]
+}
+
+set_user_id() {
+	if [ "$(id -u)" -ne 0 ]; then
+		skip 'a set-user-ID program' 'needs root'
+		return
+	fi
+	chmod 755 "$work"
+	cp "$programs/heap" "$work/heap"
+	chown nobody "$work/heap"
+	chmod 4755 "$work/heap"
+	check 'a set-user-ID program runs unhooked' ends 0 "$ctl" run --host-threshold 1M --report "$report" -- "$work/heap"
+	check 'which is told' says "$err" 'is set-user-ID or set-group-ID: it is not hooked'
+	check 'and it reports nothing' [ ! -s "$report" ]
+}
+
+# ---- C068: /sys and /proc/sys read-only, as in a container ----
+
+read_only() {
+	if ! unshare -m true 2>/dev/null; then
+		skip 'read-only /sys' 'no mount namespace can be made'
+		return
+	fi
+	export HUGEPIN_HOST_LADDER=hugetlb:2M
+	sys='mount -o remount,ro,bind /sys && mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys'
+	if take_pages 256; then
+		check 'read-only /sys, pages enough' works --host-threshold 1M -- unshare -m sh -c "$sys && '$programs/heap'"
+		check 'they are used' reports '^hugepin: heap.* [1-9][0-9]* served, .* of 2M pages'
+	else
+		skip 'read-only /sys, pages enough' '2M pages cannot be had here'
+	fi
+	export HUGEPIN_HOST_LADDER=hugetlb:1G
+	check 'read-only /sys, pages short' works --host-threshold 1M -- unshare -m sh -c "$sys && '$programs/heap'"
+	check 'the rest is the C library'\''s' reports '^hugepin: heap.* [1-9][0-9]* passed on'
+	export HUGEPIN_HOST_LADDER=hugetlb:2M
+	check 'nr_hugepages missing' works --host-threshold 1M -- \
+		unshare -m sh -c "mount -t tmpfs none /sys/kernel/mm && '$programs/heap'"
+	unset HUGEPIN_HOST_LADDER
+}
+
+command_lines
+cuda
+heap
+processes
+read_only
+echo "1..$tests"
+[ $failed -eq 0 ]
