@@ -88,25 +88,41 @@ static int for_each_run(const struct buffer *buffer, int (*each)(const struct hu
 
 /* ---- scatterlists ---- */
 
-/* An entry's length is an unsigned int, and no more than the importer's segment limit; whole pages. */
-static u64 segment_pages(struct device *dev)
-{
-	u64 bytes = min_t(u64, dma_get_max_seg_size(dev), round_down(UINT_MAX, PAGE_SIZE));
-
-	return max_t(u64, bytes >> PAGE_SHIFT, 1);
-}
-
+/* What an importer's device can take as one entry, in base pages. */
 struct fill {
-	u64 segment;
+	u64 segment;			/* at most so many */
+	u64 boundary;			/* never across a multiple of this */
 	u64 entries;			/* counted first, then filled */
 	struct scatterlist *next;
 };
 
+/* -EINVAL: less than a page, which is less than this memory can be cut into. */
+static int fill_limits(struct device *dev, struct fill *fill)
+{
+	u64 bytes = min_t(u64, dma_get_max_seg_size(dev), round_down(UINT_MAX, PAGE_SIZE));	/* a length's type */
+
+	*fill = (struct fill){
+		.segment = bytes >> PAGE_SHIFT,
+		.boundary = dma_get_seg_boundary_nr_pages(dev, PAGE_SHIFT),
+	};
+	return fill->segment && dma_get_seg_boundary(dev) >= PAGE_SIZE - 1 ? 0 : -EINVAL;
+}
+
+/* Of the run, the pages from @done on that make the next entry. */
+static u64 entry_pages(const struct fill *fill, const struct hugepin_run *run, u64 done)
+{
+	u64 inside = (page_to_pfn(run->page) + done) & (fill->boundary - 1);
+
+	return min3(run->pages - done, fill->segment, fill->boundary - inside);
+}
+
 static int count_entries(const struct hugepin_run *run, void *arg)
 {
 	struct fill *fill = arg;
+	u64 done;
 
-	fill->entries += DIV_ROUND_UP_ULL(run->pages, fill->segment);
+	for (done = 0; done < run->pages; done += entry_pages(fill, run, done))
+		fill->entries++;
 	return fill->entries > UINT_MAX ? -E2BIG : 0;
 }
 
@@ -116,7 +132,7 @@ static int fill_entries(const struct hugepin_run *run, void *arg)
 	u64 done, n;
 
 	for (done = 0; done < run->pages; done += n) {
-		n = min(run->pages - done, fill->segment);
+		n = entry_pages(fill, run, done);
 		sg_set_page(fill->next, pfn_to_page(page_to_pfn(run->page) + done), n << PAGE_SHIFT, 0);
 		fill->next = sg_next(fill->next);
 	}
@@ -125,16 +141,18 @@ static int fill_entries(const struct hugepin_run *run, void *arg)
 
 static int make_table(const struct buffer *buffer, struct device *dev, struct sg_table *sg)
 {
-	struct fill fill = { .segment = segment_pages(dev) };
+	struct fill fill;
 	int ret;
 
-	ret = for_each_run(buffer, count_entries, &fill);
+	ret = fill_limits(dev, &fill);
+	if (!ret)
+		ret = for_each_run(buffer, count_entries, &fill);
 	if (!ret)
 		ret = sg_alloc_table(sg, fill.entries, GFP_KERNEL);
 	if (ret)
 		return ret;
 	fill.next = sg->sgl;
-	return for_each_run(buffer, fill_entries, &fill);
+	return for_each_run(buffer, fill_entries, &fill);	/* which has no error to give */
 }
 
 static struct sg_table *buffer_map(struct dma_buf_attachment *attachment, enum dma_data_direction direction)

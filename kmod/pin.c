@@ -57,16 +57,26 @@ static int add_page(struct pinned *pin, struct page *page)
 	return 0;
 }
 
+/* In steps, since base pages that happen to be neighbours make long runs and each has its own lock to take. */
+static void unpin_run(const struct hugepin_run *run)
+{
+	u64 done, n;
+
+	for (done = 0; done < run->pages; done += n) {
+		n = min_t(u64, run->pages - done, BATCH);
+		unpin_user_page_range_dirty_lock(pfn_to_page(page_to_pfn(run->page) + done), n, true);
+		cond_resched();
+	}
+}
+
 static void unpin(struct pinned *pin)
 {
 	struct run_block *block, *next;
 	unsigned int i;
 
 	list_for_each_entry_safe(block, next, &pin->blocks, link) {
-		for (i = 0; i < block->count; i++) {
-			unpin_user_page_range_dirty_lock(block->runs[i].page, block->runs[i].pages, true);
-			cond_resched();
-		}
+		for (i = 0; i < block->count; i++)
+			unpin_run(&block->runs[i]);
 		kfree(block);
 	}
 }
@@ -86,7 +96,10 @@ static int add_batch(struct pinned *pin, struct page **pages, long count)
 	return 0;
 }
 
-/* The mmap lock is taken and dropped a batch: others may fault and map while a large range is pinned. */
+/*
+ * The mmap lock is taken and dropped a batch: others may fault and map while a large range is pinned. Only a fatal signal
+ * ends it: with any signal a program with an interval timer would begin anew for ever.
+ */
 static int pin_all(struct pinned *pin, unsigned long addr, struct page **pages)
 {
 	u64 left = pin->pages;
@@ -94,7 +107,7 @@ static int pin_all(struct pinned *pin, unsigned long addr, struct page **pages)
 	int ret;
 
 	while (left) {
-		if (signal_pending(current))
+		if (fatal_signal_pending(current))
 			return -EINTR;
 		got = pin_user_pages_fast(addr, min_t(u64, left, BATCH), FOLL_WRITE | FOLL_LONGTERM, pages);
 		if (got <= 0)

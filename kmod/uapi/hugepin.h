@@ -14,18 +14,21 @@
  *   E2BIG       the struct is longer than the module knows and its tail is not zero
  *   EFAULT      a pointer cannot be read or written
  *   ENODEV      a node in the mask does not exist, or has no memory the module manages
- *   EOPNOTSUPP  the class is absent on this kernel (INFO and the kernel log say why)
+ *   EOPNOTSUPP  the class is absent on this kernel (INFO and the kernel log say why); memory of a kind that cannot be
+ *               pinned for long (PIN: a DAX file)
  *   EOVERFLOW   a range that wraps
  *   ENOMEM      not enough free pages where they may come from (@shortfall tells), or no memory for bookkeeping
  *   EDQUOT      over the share of a user, the limit of a mount (@shortfall tells) or RLIMIT_MEMLOCK (PIN)
  *   ERANGE      more than the node could ever hold
- *   EBUSY       reserve pages cannot be given back, since they are in use
+ *   EBUSY       reserve pages cannot be given back, since they are in use; a page cannot be moved to where it may stay
+ *               pinned (PIN)
+ *   EHWPOISON   a page of the range is faulty (PIN)
  *   EEXIST      the name exists
  *   ENAMETOOLONG  the name is longer than HUGEPIN_NAME_MAX
  *   EACCES, EPERM, EROFS  the file system's usual answers; EACCES also for a name on a mount with nodev
  *   EBADF       the device is not open for writing
  *   EMFILE, ENFILE  no descriptor left
- *   EINTR       a fatal signal (CREATE) or any signal (knobs) came; what the call says of partial results holds
+ *   EINTR       a fatal signal (CREATE, PIN) or any signal (knobs) came; what the call says of partial results holds
  *   ENOTTY      no such call on this descriptor
  */
 #ifndef _UAPI_HUGEPIN_H
@@ -225,8 +228,9 @@ struct hugepin_region_info {
  * @pad:   in: 0
  *
  * Long-term: the pages are faulted in, moved out of zones where they would stand in the way, and neither move nor go
- * until unpinned; the range may be unmapped before. All or nothing; EFAULT if a part is not mapped for writing, EINTR if a
- * signal came. What all processes of a user have pinned counts against the caller's RLIMIT_MEMLOCK (owners of the user
+ * until unpinned; the range may be unmapped before. All or nothing; EFAULT if a part is not mapped for writing (a shared
+ * mapping of a file on disk is as good as not, on kernels that have to see every write to one), EINTR if a fatal signal
+ * came. What all processes of a user have pinned counts against the caller's RLIMIT_MEMLOCK (owners of the user
  * namespaces around it likewise); with CAP_IPC_LOCK it is counted only.
  */
 struct hugepin_pin_range {
@@ -245,12 +249,12 @@ struct hugepin_pin_range {
  * @size:   in: sizeof(struct hugepin_export)
  * @flags:  in: 0
  * @offset: in: first byte, a multiple of the base page size (2 MiB for a region)
- * @bytes:  in: length, > 0, a multiple of the same; 0 for all from @offset on
+ * @bytes:  in: length, a multiple of the same, 0 for all from @offset on; out: the length
  * @fd:     out: descriptor of the dma-buf, close-on-exec
  * @pad:    in: 0
  *
  * The dma-buf holds the memory by itself. A region's descriptor must be open for reading and writing (EBADF). Neighbouring
- * pages share a scatterlist entry, up to the importer's segment limit.
+ * pages share a scatterlist entry, up to the importer's segment limit and boundary.
  */
 struct hugepin_export {
 	__u32 size;
