@@ -126,13 +126,17 @@ static long long refs_at_most(int driver, const char *start, long long most)
 
 static void fdinfo(int pin, unsigned long long *bytes, unsigned long long *runs)
 {
-	char path[64], text[512];
-	const char *line;
+	char path[64], line[128];
+	unsigned int found = 0;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pin);
-	CHECK(file_read(path, text, sizeof(text)), "%s cannot be read", path);
-	line = strstr(text, "pinned-bytes:");
-	CHECK(line && sscanf(line, "pinned-bytes: %llu runs: %llu", bytes, runs) == 2, "%s", text);
+	file = fopen(path, "r");
+	CHECK(file, "%s: %s", path, strerror(errno));
+	while (fgets(line, sizeof(line), file))
+		found += sscanf(line, "pinned-bytes: %llu", bytes) == 1 || sscanf(line, "runs: %llu", runs) == 1;
+	fclose(file);
+	CHECK_EQ(found, 2);
 }
 
 static void pins_hold_until_the_last_close(const void *arg)
