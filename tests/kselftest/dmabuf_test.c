@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <linux/dma-buf.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -541,6 +542,78 @@ static void a_pinned_range_lives_until_the_device_lets_go(const void *arg)
 	free(copy);
 }
 
+/* ---- a driver of the kernel's own that imports ---- */
+
+/* Of the kernel's drm/drm.h, which comes with a package of its own. */
+struct drm_version {
+	int major, minor, patch;
+	size_t name_len;
+	char *name;
+	size_t date_len;
+	char *date;
+	size_t desc_len;
+	char *desc;
+};
+
+struct drm_gem_close {
+	uint32_t handle, pad;
+};
+
+struct drm_prime_handle {
+	uint32_t handle, flags;
+	int32_t fd;
+};
+
+#define DRM_IOCTL_VERSION		_IOWR('d', 0x00, struct drm_version)
+#define DRM_IOCTL_GEM_CLOSE		_IOW('d', 0x09, struct drm_gem_close)
+#define DRM_IOCTL_PRIME_HANDLE_TO_FD	_IOWR('d', 0x2d, struct drm_prime_handle)
+#define DRM_IOCTL_PRIME_FD_TO_HANDLE	_IOWR('d', 0x2e, struct drm_prime_handle)
+
+/* vgem, a DRM driver without hardware, is in kernels with all drivers. */
+static int vgem_open(void)
+{
+	char path[32], name[16] = "";
+	struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
+	int i, fd;
+
+	for (i = 0; i < 8; i++) {
+		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && !ioctl(fd, DRM_IOCTL_VERSION, &version) && !strcmp(name, "vgem"))
+			return fd;
+		close(fd);
+		version.name_len = sizeof(name) - 1;
+	}
+	ktap_skip("no vgem here");
+}
+
+static void vgem_imports_it(const void *arg)
+{
+	uint64_t before = in_use(HUGEPIN_CLASS_2M);
+	int vgem = vgem_open(), fd = region_make(BYTES, CLASS_2M), dmabuf = export_all(fd);
+	char *start = region_map(fd, 0, BYTES, PROT_READ | PROT_WRITE);
+	struct drm_prime_handle prime = { .fd = dmabuf };
+	struct drm_gem_close gem = { 0 };
+
+	(void)arg;
+	marks_write(start, 0, BYTES, 4);
+	CHECK_OK(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+	CHECK_OK(munmap(start, BYTES));
+	close(fd);
+	close(dmabuf);
+	CHECK_EQ(in_use(HUGEPIN_CLASS_2M), before + BYTES / PAGE_2M);
+	/* out again: the dma-buf it is holding */
+	prime.flags = O_CLOEXEC | O_RDWR;
+	CHECK_OK(ioctl(vgem, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
+	start = region_map(prime.fd, 0, BYTES, PROT_READ);
+	CHECK_MARKS(start, 0, BYTES, 4);
+	CHECK_OK(munmap(start, BYTES));
+	close(prime.fd);
+	gem.handle = prime.handle;
+	CHECK_OK(ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem));
+	CHECK(wait_in_use(HUGEPIN_CLASS_2M, before), "still in use after vgem let go");
+}
+
 #define CASE(f)	{ .name = #f, .run = f, .timeout_s = 60 }
 
 static const struct ktap_case cases[] = {
@@ -560,6 +633,7 @@ static const struct ktap_case cases[] = {
 	CASE(a_device_has_the_bytes_of_a_pinned_range),
 	CASE(a_pinned_range_of_region_pages_shares_entries),
 	CASE(a_pinned_range_lives_until_the_device_lets_go),
+	CASE(vgem_imports_it),
 	CASE(a_device_has_the_bytes_of_a_1g_page),
 	CASE(a_1g_page_is_one_entry),
 	CASE(a_1g_page_s_dma_buf_is_mapped_anywhere),
