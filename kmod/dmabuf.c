@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dma-bufs of a region or a pinned range. The buffer holds the region's (or the pin's) file, so its memory lives as long
- * as any importer, whatever becomes of names, descriptors and processes.
+ * dma-bufs of a region or a pinned range. The buffer holds the region's (or the pin's) file, so its memory lives as
+ * long as any importer, whatever becomes of names, descriptors and processes.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -224,8 +224,8 @@ static int buffer_end_cpu(struct dma_buf *dmabuf, enum dma_data_direction direct
 }
 
 /*
- * The area becomes one of the region itself, with the region's rules. A dma-buf has no say in the address, so it may be out
- * of step for huge entries. A pinned range is its owner's memory and is mapped there already.
+ * The area becomes one of the region itself, with the region's rules. A dma-buf has no say in the address, so it may be
+ * out of step for huge entries. A pinned range is its owner's memory and is mapped there already.
  */
 static int buffer_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {

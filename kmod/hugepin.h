@@ -17,19 +17,19 @@
  *             above. When a region ends, a page whose count is above the baseline goes to quarantine, and to the dirty
  *             list once the count is back. folio->mapping is cleared under the folio lock before, so that a late
  *             set_page_dirty_lock() finds no dead inode; it is set without, while nobody else has the page.
- *   range     a pinned range (pin.c): pins on the caller's own pages, whatever they are, and what they are booked with at
- *             the user's account. Both belong to its file, and never change until that ends; the range's mapping and
- *             process may be long gone.
+ *   range     a pinned range (pin.c): pins on the caller's own pages, whatever they are, and what they are booked with
+ *             at the user's account. Both belong to its file, and never change until that ends; the range's mapping
+ *             and process may be long gone.
  *   dma-buf   holds the file of a region or a pinned range, and so all of the above. Held by its descriptors and by
  *             importers; an area that maps one holds the region's file itself.
  *   charge    what a user (and a mount with limits) holds. Belongs to the page: made at CREATE, ended when the page is
  *             free again, after quarantine. A page holds references on its accounts; an account of a mount outlives it.
- *   module    held by: open descriptors of /dev/hugepin, of regions and of pinned ranges (f_op->owner), by dma-bufs, and by
- *             every superblock of hugepinfs (file_system_type.owner), so by every mount, every name and every unnamed
- *             region. The hidden mount behind /dev/hugepin exists while somebody has that device open; a region made there holds the mount
- *             through its file. So the module cannot go before the last evict_inode() has returned, and at exit no page
- *             is in use. Quarantined pages do not hold it: their baseline reference is dropped, the last unpin frees
- *             them.
+ *   module    held by: open descriptors of /dev/hugepin, of regions and of pinned ranges (f_op->owner), by dma-bufs, and
+ *             by every superblock of hugepinfs (file_system_type.owner), so by every mount, every name and every
+ *             unnamed region. The hidden mount behind /dev/hugepin exists while somebody has that device open; a region
+ *             made there holds the mount through its file. So the module cannot go before the last evict_inode() has
+ *             returned, and at exit no page is in use. Quarantined pages do not hold it: their baseline reference is
+ *             dropped, the last unpin frees them.
  *
  * Locks, outermost first: resize_mutex, take_mutex, scan_mutex, folio lock, reserve->lock; account_lock nests in none of
  * ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these. A dma-buf's own lock may be

@@ -3,8 +3,8 @@
  * Pinned ranges: long-term pins on the caller's own memory, held by a descriptor. Unmapping the memory, the end of the
  * process and closing the descriptor may come in any order; the pages are let go with the descriptor.
  *
- * What is pinned counts for the user (account.c) under RLIMIT_MEMLOCK, not for the process: a child that pins and passes
- * the descriptor on does not get around the limit.
+ * What is pinned counts for the user (account.c) under RLIMIT_MEMLOCK, not for the process: a child that pins and
+ * passes the descriptor on does not get around the limit.
  */
 #include <linux/anon_inodes.h>
 #include <linux/capability.h>
@@ -97,8 +97,8 @@ static int add_batch(struct pinned *pin, struct page **pages, long count)
 }
 
 /*
- * The mmap lock is taken and dropped a batch: others may fault and map while a large range is pinned. Only a fatal signal
- * ends it: with any signal a program with an interval timer would begin anew for ever.
+ * The mmap lock is taken and dropped a batch: others may fault and map while a large range is pinned. Only a fatal
+ * signal ends it: with any signal a program with an interval timer would begin anew for ever.
  */
 static int pin_all(struct pinned *pin, unsigned long addr, struct page **pages)
 {
