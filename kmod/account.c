@@ -18,6 +18,7 @@ struct hugepin_account {
 	struct list_head link;		/* users: on the list */
 	kuid_t uid;
 	struct hugepin_account *parent;	/* with a reference, or NULL */
+	u64 locked;			/* base pages of pinned ranges */
 	u64 limit[HUGEPIN_CLASS_COUNT];
 	u64 held_class[HUGEPIN_CLASS_COUNT];
 	u64 held[][HUGEPIN_CLASS_COUNT];	/* by node id */
@@ -209,4 +210,32 @@ void hugepin_account_uncharge(struct hugepin_page *page)
 	spin_unlock(&account_lock);
 	account_end(user);
 	account_end(mount);
+}
+
+/* ---- pinned ranges ---- */
+
+int hugepin_account_lock(struct hugepin_account *user, u64 pages, struct hugepin_limit *limit)
+{
+	const u64 most = limit->limit >> PAGE_SHIFT;
+	struct hugepin_account *account;
+	int ret = 0;
+
+	spin_lock(&account_lock);
+	for (account = user; account && !ret; account = account->parent) {
+		limit->held = account->locked << PAGE_SHIFT;
+		if (limit->limit != U64_MAX && (account->locked > most || pages > most - account->locked))
+			ret = -EDQUOT;
+	}
+	for (account = user; account && !ret; account = account->parent)
+		account->locked += pages;
+	spin_unlock(&account_lock);
+	return ret;
+}
+
+void hugepin_account_unlock(struct hugepin_account *user, u64 pages)
+{
+	spin_lock(&account_lock);
+	for (; user; user = user->parent)
+		user->locked -= pages;
+	spin_unlock(&account_lock);
 }

@@ -227,6 +227,27 @@ static inline void hugepin_name_make(struct dentry *dentry, struct inode *inode)
 #endif
 }
 
+/* Defines the inode operation @name as what @make(dir, dentry, mode) does; its shape changed twice. */
+#if defined(HAVE_MKDIR_DENTRY)
+#define HUGEPIN_MKDIR(name, make)									\
+static struct dentry *name(struct mnt_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode)	\
+{													\
+	return ERR_PTR(make(dir, dentry, mode));							\
+}
+#elif defined(HAVE_MNT_IDMAP)
+#define HUGEPIN_MKDIR(name, make)									\
+static int name(struct mnt_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode)	\
+{													\
+	return make(dir, dentry, mode);									\
+}
+#else
+#define HUGEPIN_MKDIR(name, make)									\
+static int name(struct user_namespace *ns, struct inode *dir, struct dentry *dentry, umode_t mode)	\
+{													\
+	return make(dir, dentry, mode);									\
+}
+#endif
+
 static inline void hugepin_kill_super(struct super_block *sb)
 {
 #ifdef HAVE_PERSISTENT_DENTRY
@@ -245,6 +266,14 @@ static inline void hugepin_inode_init_owner(struct inode *inode, const struct in
 	inode_init_owner(&init_user_ns, inode, dir, mode);
 #endif
 }
+
+/* ---- symbol namespaces ---- */
+
+#ifdef HAVE_IMPORT_NS_STRING
+#define HUGEPIN_IMPORT_NS(name)	MODULE_IMPORT_NS(#name)
+#else
+#define HUGEPIN_IMPORT_NS(name)	MODULE_IMPORT_NS(name)
+#endif
 
 /* ---- times ---- */
 

@@ -24,5 +24,7 @@ has MM_UNMAPPED_AREA_MM sched/mm.h '^unsigned long mm_get_unmapped_area(struct m
 has VM_FLAGS_SET mm.h 'void vm_flags_set('
 has START_CREATING namei.h 'start_creating(struct mnt_idmap'
 has PERSISTENT_DENTRY dcache.h 'd_make_persistent('
+has MKDIR_DENTRY fs.h 'struct dentry \*(\*mkdir)'
 has MNT_IDMAP fs.h 'struct mnt_idmap'
+has IMPORT_NS_STRING module.h 'define MODULE_IMPORT_NS(ns)[[:space:]]*MODULE_INFO(import_ns, ns)'
 has INODE_TS fs.h 'simple_inode_init_ts('

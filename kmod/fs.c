@@ -157,8 +157,38 @@ struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct in
 	return file;
 }
 
+static struct inode *new_dir(struct super_block *sb, const struct inode *parent, umode_t mode)
+{
+	struct inode *inode = new_inode(sb);
+
+	if (!inode)
+		return NULL;
+	inode->i_ino = get_next_ino();
+	hugepin_inode_init_owner(inode, parent, S_IFDIR | mode);
+	inode->i_op = &dir_iops;
+	inode->i_fop = &dir_fops;
+	set_nlink(inode, 2);
+	hugepin_inode_init_times(inode);
+	return inode;
+}
+
+static int make_dir(struct inode *dir, struct dentry *dentry, umode_t mode)
+{
+	struct inode *inode = new_dir(dir->i_sb, dir, mode);
+
+	if (!inode)
+		return -ENOMEM;
+	inc_nlink(dir);
+	hugepin_name_make(dentry, inode);
+	hugepin_inode_touch(dir);
+	return 0;
+}
+HUGEPIN_MKDIR(dir_mkdir, make_dir)
+
 static const struct inode_operations dir_iops = {
 	.lookup		= simple_lookup,
+	.mkdir		= dir_mkdir,
+	.rmdir		= simple_rmdir,
 	.unlink		= simple_unlink,
 	.rename		= simple_rename,
 };
@@ -243,17 +273,11 @@ static int fs_fill_super(struct super_block *sb, struct fs_context *fc)
 	sb->s_time_gran = 1;
 	sb->s_iflags &= ~SB_I_NODEV;	/* regions are character inodes; a mount with nodev cannot open them */
 
-	root = new_inode(sb);
+	root = new_dir(sb, NULL, options->mode);
 	if (!root)
 		return -ENOMEM;
-	root->i_ino = get_next_ino();
-	root->i_mode = S_IFDIR | options->mode;
 	root->i_uid = options->uid;
 	root->i_gid = options->gid;
-	root->i_op = &dir_iops;
-	root->i_fop = &dir_fops;
-	set_nlink(root, 2);
-	hugepin_inode_init_times(root);
 	sb->s_root = d_make_root(root);
 	return sb->s_root ? 0 : -ENOMEM;
 }

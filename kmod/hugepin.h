@@ -17,17 +17,23 @@
  *             above. When a region ends, a page whose count is above the baseline goes to quarantine, and to the dirty
  *             list once the count is back. folio->mapping is cleared under the folio lock before, so that a late
  *             set_page_dirty_lock() finds no dead inode; it is set without, while nobody else has the page.
+ *   range     a pinned range (pin.c): pins on the caller's own pages, whatever they are, and what they are booked with
+ *             at the user's account. Both belong to its file, and never change until that ends; the range's mapping
+ *             and process may be long gone.
+ *   dma-buf   holds the file of a region or a pinned range, and so all of the above. Held by its descriptors and by
+ *             importers; an area that maps one holds the region's file itself.
  *   charge    what a user (and a mount with limits) holds. Belongs to the page: made at CREATE, ended when the page is
  *             free again, after quarantine. A page holds references on its accounts; an account of a mount outlives it.
- *   module    held by: open descriptors of /dev/hugepin and of regions (f_op->owner), and by every superblock of
- *             hugepinfs (file_system_type.owner), so by every mount, every name and every unnamed region. The hidden
- *             mount behind /dev/hugepin exists while somebody has that device open; a region made there holds the mount
- *             through its file. So the module cannot go before the last evict_inode() has returned, and at exit no page
- *             is in use. Quarantined pages do not hold it: their baseline reference is dropped, the last unpin frees
- *             them.
+ *   module    held by: open descriptors of /dev/hugepin, of regions and of pinned ranges (f_op->owner), by dma-bufs, and
+ *             by every superblock of hugepinfs (file_system_type.owner), so by every mount, every name and every
+ *             unnamed region. The hidden mount behind /dev/hugepin exists while somebody has that device open; a region
+ *             made there holds the mount through its file. So the module cannot go before the last evict_inode() has
+ *             returned, and at exit no page is in use. Quarantined pages do not hold it: their baseline reference is
+ *             dropped, the last unpin frees them.
  *
  * Locks, outermost first: resize_mutex, take_mutex, scan_mutex, folio lock, reserve->lock; account_lock nests in none of
- * ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these.
+ * ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these. A dma-buf's own lock may be
+ * taken under its reservation lock; none is taken under it.
  *   resize_mutex  one change of the reserve's size at a time; may be held for long, taken interruptibly
  *   take_mutex    one taker of free pages at a time, so that a plan made from the counters holds when it is carried out
  */
@@ -184,6 +190,21 @@ u64 hugepin_account_limit(struct hugepin_account *account, unsigned int class);	
 void hugepin_account_charge(struct hugepin_page *page, struct hugepin_account *user, struct hugepin_account *mount);
 void hugepin_account_uncharge(struct hugepin_page *page);
 
+/* What a pin was refused for, in bytes. */
+struct hugepin_limit {
+	u64 asked, limit, held;
+};
+
+/* Books @pages base pages as pinned by @user and the owners around it: 0, or -EDQUOT with @limit->held set. */
+int hugepin_account_lock(struct hugepin_account *user, u64 pages, struct hugepin_limit *limit);
+void hugepin_account_unlock(struct hugepin_account *user, u64 pages);
+
+/* Base pages that are neighbours in memory. */
+struct hugepin_run {
+	struct page *page;
+	u64 pages;
+};
+
 /* ---- region.c: pages chosen and put together ---- */
 struct hugepin_request {
 	u64 bytes;
@@ -212,11 +233,25 @@ u64 hugepin_region_bytes(const struct hugepin_region *region);
 struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t index, unsigned int *class,
 				 unsigned long *sub);
 u64 hugepin_region_count(void);
+/* Calls @each for the pages, in order, until it returns non-zero. */
+int hugepin_region_for_each(const struct hugepin_region *region,
+			    int (*each)(const struct hugepin_run *run, void *arg), void *arg);
 /* Shows the pages to the core as @mapping's, so that futexes and dirtying work. */
 void hugepin_region_attach(struct hugepin_region *region, struct address_space *mapping);
 
 /* ---- map.c: areas that map a region ---- */
 extern const struct file_operations hugepin_region_fops;
+int hugepin_region_map_area(const struct file *file, struct vm_area_struct *vma, bool in_step);
+
+/* ---- pin.c: pinned ranges of the caller's own memory ---- */
+struct file *hugepin_pin_make(unsigned long addr, u64 bytes, struct hugepin_limit *limit);
+bool hugepin_pin_is(const struct file *file);
+u64 hugepin_pin_bytes(const struct file *file);
+int hugepin_pin_for_each(const struct file *file, int (*each)(const struct hugepin_run *run, void *arg), void *arg);
+
+/* ---- dmabuf.c: regions and pinned ranges for devices ---- */
+struct dma_buf;
+struct dma_buf *hugepin_dmabuf_make(struct file *file, u64 offset, u64 bytes);
 
 /* ---- fs.c: hugepinfs ---- */
 extern struct file_system_type hugepinfs_type;
@@ -232,6 +267,7 @@ struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct in
 /* ---- ioctl.c ---- */
 long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
+long hugepin_pin_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 
 /* ---- sysfs.c ---- */
 extern const struct attribute_group *hugepin_device_groups[];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The calls: structs in and out. What they do is elsewhere. */
 #include <linux/cred.h>
+#include <linux/dma-buf.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/fs_struct.h>
@@ -16,10 +17,14 @@
 #define INFO_SIZE_0		48
 #define CREATE_SIZE_0		72
 #define REGION_INFO_SIZE_0	48
+#define PIN_SIZE_0		48
+#define EXPORT_SIZE_0		32
 
 static_assert(sizeof(struct hugepin_info) == INFO_SIZE_0);
 static_assert(sizeof(struct hugepin_create) == CREATE_SIZE_0);
 static_assert(sizeof(struct hugepin_region_info) == REGION_INFO_SIZE_0);
+static_assert(sizeof(struct hugepin_pin_range) == PIN_SIZE_0);
+static_assert(sizeof(struct hugepin_export) == EXPORT_SIZE_0);
 
 /* Every struct begins with its size as the caller knows it. */
 static int copy_in(void *dst, size_t known, size_t least, void __user *user, u32 *size)
@@ -80,7 +85,7 @@ static long ioctl_info(void __user *user)
 	if (ret)
 		return ret;
 	info.version = HUGEPIN_UAPI_VERSION;
-	info.features = 0;
+	info.features = HUGEPIN_FEATURE_PIN | HUGEPIN_FEATURE_DMABUF;
 	memcpy(info.absent, hugepin_absent, sizeof(info.absent));
 	info.regions = hugepin_region_count();
 	info.nr_pages = count;
@@ -318,6 +323,57 @@ out_name:
 	return ret;
 }
 
+/* ---- PIN ---- */
+
+static int check_pin(const struct file *file, const struct hugepin_pin_range *pin)
+{
+	if (hugepin_fs_is_dir(file))
+		return -ENOTTY;
+	if (!(file->f_mode & FMODE_WRITE))
+		return -EBADF;
+	if (pin->flags || pin->pad || !pin->bytes || !PAGE_ALIGNED(pin->addr | pin->bytes))
+		return -EINVAL;
+	if (pin->addr + pin->bytes < pin->addr || pin->addr + pin->bytes > ULONG_MAX)
+		return -EOVERFLOW;
+	return 0;
+}
+
+static long ioctl_pin(struct file *from, void __user *user)
+{
+	struct hugepin_limit limit = {};
+	struct hugepin_pin_range pin;
+	struct file *file;
+	u32 size;
+	int fd, ret;
+
+	ret = copy_in(&pin, sizeof(pin), PIN_SIZE_0, user, &size);
+	if (!ret)
+		ret = check_pin(from, &pin);
+	if (ret)
+		return ret;
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	file = hugepin_pin_make(untagged_addr(pin.addr), pin.bytes, &limit);
+	ret = PTR_ERR_OR_ZERO(file);
+	if (ret == -EDQUOT) {
+		pin.held = limit.held;
+		pin.limit = limit.limit;
+	} else if (!ret) {
+		pin.fd = fd;
+	}
+	if ((!ret || ret == -EDQUOT) && copy_out(user, size, &pin, sizeof(pin))) {
+		if (!ret)
+			fput(file);
+		ret = -EFAULT;
+	}
+	if (ret)
+		put_unused_fd(fd);
+	else
+		fd_install(fd, file);
+	return ret;
+}
+
 long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	switch (cmd) {
@@ -325,23 +381,68 @@ long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return ioctl_info((void __user *)arg);
 	case HUGEPIN_IOC_CREATE:
 		return ioctl_create(file, (void __user *)arg);
+	case HUGEPIN_IOC_PIN:
+		return ioctl_pin(file, (void __user *)arg);
 	default:
 		return -ENOTTY;
 	}
 }
 
+/* ---- EXPORT ---- */
+
+static int check_export(const struct file *file, struct hugepin_export *export)
+{
+	bool pin = hugepin_pin_is(file);
+	u64 all = pin ? hugepin_pin_bytes(file) : hugepin_region_bytes(file_inode(file)->i_private);
+	u64 unit = pin ? PAGE_SIZE : PMD_SIZE;
+
+	if ((file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
+		return -EBADF;
+	if (export->flags || export->pad || (export->offset | export->bytes) & (unit - 1) || export->offset >= all)
+		return -EINVAL;
+	if (!export->bytes)
+		export->bytes = all - export->offset;
+	return export->bytes > all - export->offset ? -EINVAL : 0;
+}
+
+static long ioctl_export(struct file *file, void __user *user)
+{
+	struct hugepin_export export;
+	struct dma_buf *dmabuf;
+	u32 size;
+	int fd, ret;
+
+	ret = copy_in(&export, sizeof(export), EXPORT_SIZE_0, user, &size);
+	if (!ret)
+		ret = check_export(file, &export);
+	if (ret)
+		return ret;
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	dmabuf = hugepin_dmabuf_make(file, export.offset, export.bytes);
+	ret = PTR_ERR_OR_ZERO(dmabuf);
+	export.fd = fd;
+	if (!ret && copy_out(user, size, &export, sizeof(export))) {
+		dma_buf_put(dmabuf);
+		ret = -EFAULT;
+	}
+	if (ret)
+		put_unused_fd(fd);
+	else
+		fd_install(fd, dmabuf->file);
+	return ret;
+}
+
 /* ---- REGION_INFO ---- */
 
-long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+static long ioctl_region_info(struct file *file, void __user *user)
 {
 	const struct hugepin_region *region = file_inode(file)->i_private;
-	void __user *user = (void __user *)arg;
 	struct hugepin_region_info info;
 	u32 size;
 	int ret;
 
-	if (cmd != HUGEPIN_IOC_REGION_INFO)
-		return -ENOTTY;
 	ret = copy_in(&info, sizeof(info), REGION_INFO_SIZE_0, user, &size);
 	if (ret)
 		return ret;
@@ -355,4 +456,21 @@ long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	info.uid = from_kuid_munged(current_user_ns(), region->owner);
 	info.created_ns = region->created_ns;
 	return copy_out(user, size, &info, sizeof(info));
+}
+
+long hugepin_region_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	switch (cmd) {
+	case HUGEPIN_IOC_REGION_INFO:
+		return ioctl_region_info(file, (void __user *)arg);
+	case HUGEPIN_IOC_EXPORT:
+		return ioctl_export(file, (void __user *)arg);
+	default:
+		return -ENOTTY;
+	}
+}
+
+long hugepin_pin_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	return cmd == HUGEPIN_IOC_EXPORT ? ioctl_export(file, (void __user *)arg) : -ENOTTY;
 }

@@ -114,21 +114,27 @@ static unsigned long region_get_area(struct file *file, unsigned long hint, unsi
 	return addr + ((offset - addr) & (align - 1));
 }
 
-static int region_mmap(struct file *file, struct vm_area_struct *vma)
+/* @in_step: refuse an address at which no huge entry is possible. */
+int hugepin_region_map_area(const struct file *file, struct vm_area_struct *vma, bool in_step)
 {
 	const u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, len = vma->vm_end - vma->vm_start;
 	const u64 bytes = hugepin_region_bytes(file_region(file));
 
 	if (!(vma->vm_flags & VM_MAYSHARE))	/* VM_SHARED is off where the file is open for reading only */
 		return -EINVAL;
-	if (!IS_ALIGNED(offset | len | vma->vm_start, PMD_SIZE))
+	if (!IS_ALIGNED(offset | len | (in_step ? vma->vm_start : 0), PMD_SIZE))
 		return -EINVAL;
 	if (offset > bytes || len > bytes - offset)
 		return -EINVAL;
-	file_accessed(file);
 	vma->vm_ops = &region_vm_ops;
 	hugepin_vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP | VM_HUGEPAGE | HUGEPIN_VM_FLAGS);
 	return 0;
+}
+
+static int region_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	file_accessed(file);
+	return hugepin_region_map_area(file, vma, true);
 }
 
 const struct file_operations hugepin_region_fops = {

@@ -46,6 +46,23 @@ struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t in
 	return region->pages[region->nr_1g + nr]->page;
 }
 
+int hugepin_region_for_each(const struct hugepin_region *region,
+			    int (*each)(const struct hugepin_run *run, void *arg), void *arg)
+{
+	u64 i;
+	int ret = 0;
+
+	for (i = 0; i < region->nr_1g + region->nr_2m && !ret; i++) {
+		const struct hugepin_run run = {
+			.page = region->pages[i]->page,
+			.pages = 1ULL << hugepin_class_order(region->pages[i]->reserve->class),
+		};
+
+		ret = each(&run, arg);
+	}
+	return ret;
+}
+
 void hugepin_region_attach(struct hugepin_region *region, struct address_space *mapping)
 {
 	u64 i;

@@ -69,7 +69,7 @@ static int open_mount(const char *path)
 }
 
 /* What answers INFO is the module; a device that is something else is as good as none. */
-static int read_absent(struct hugepin_context *ctx, int fd)
+static int read_module(struct hugepin_context *ctx, int fd, uint32_t *features)
 {
 	struct hugepin_info info = { .size = sizeof(info) };
 	int err = hpi_sys_ioctl(fd, HUGEPIN_IOC_INFO, &info);
@@ -78,6 +78,7 @@ static int read_absent(struct hugepin_context *ctx, int fd)
 		return err;
 	ctx->absent[HUGEPIN_PAGES_2M] = info.absent[HUGEPIN_CLASS_2M];
 	ctx->absent[HUGEPIN_PAGES_1G] = info.absent[HUGEPIN_CLASS_1G];
+	*features = info.features;
 	return 0;
 }
 
@@ -86,10 +87,11 @@ static void open_module(struct hugepin_context *ctx)
 {
 	const char *mount = hpi_options_string(ctx->options, HPI_OPT_MOUNT);
 	int fds[] = { hpi_sys_open(HUGEPIN_DEVICE, O_RDWR, 0), open_mount(mount) }, i, err;
+	uint32_t features[] = { 0, 0 };
 
 	ctx->module_err = fds[0] == -EACCES || fds[0] == -EPERM || fds[1] == -EACCES ? -EACCES : -ENODEV;
 	for (i = 0; i < 2; i++) {
-		err = fds[i] < 0 ? fds[i] : read_absent(ctx, fds[i]);
+		err = fds[i] < 0 ? fds[i] : read_module(ctx, fds[i], &features[i]);
 		if (!err)
 			continue;
 		hpi_log(HUGEPIN_LOG_DEBUG, "%s: %s", i ? mount : HUGEPIN_DEVICE, strerror(-err));
@@ -98,6 +100,7 @@ static void open_module(struct hugepin_context *ctx)
 	}
 	ctx->device_fd = fds[0];
 	ctx->mount_fd = fds[1];
+	ctx->can_pin = features[0] & HUGEPIN_FEATURE_PIN;
 }
 
 int hpi_context_module_fd(const struct hugepin_context *ctx)
@@ -201,7 +204,7 @@ int hugepin_context_destroy(struct hugepin_context *ctx)
 		return 0;
 	objects = __atomic_load_n(&ctx->objects, __ATOMIC_RELAXED);
 	if (objects)
-		return hpi_error(-EBUSY, "the context has %u pools and regions", objects);
+		return hpi_error(-EBUSY, "the context has %u pools, regions and pins", objects);
 	context_free(ctx);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside libhugepin. Prototypes are grouped under the file that defines them; a file uses only groups above its own:
- * error, sys, size, nodes <- cgroup, topology, options <- policy, region, mapping, provider, ladder, runtime, register
- * <- arena <- pool <- variable. Only context.c, which puts them together, uses groups below its own.
+ * error, sys, size, nodes <- cgroup, topology, options <- policy, hold, pin, region, mapping, provider, ladder, runtime,
+ * register <- arena <- pool <- variable. Only context.c, which puts them together, uses groups below its own.
  * Names across files are hpi_<file>_<verb>; everything here is hidden in the shared library.
  */
 #ifndef HUGEPIN_INTERNAL_H
@@ -176,13 +176,14 @@ struct hugepin_context {
 	struct hpi_topology topology;
 	int device_fd;				/* /dev/hugepin, or -1 */
 	int mount_fd;				/* directory of hugepinfs, or -1 */
+	bool can_pin;				/* the device is open and has PIN */
 	unsigned int absent[3];			/* HUGEPIN_ABSENT_* by enum hugepin_class, where the module answered */
 	const struct hpi_runtime *runtime;	/* never NULL: "none" at least */
 	struct hpi_registry *registry;
 	int module_err;				/* why both are -1: -ENODEV, or -errno of opening the device */
 	pid_t pid;				/* of the creator; a child of a fork is refused */
 	uint32_t *fork_mark;			/* a page the kernel wipes in a child: saves a getpid() a call; or NULL */
-	unsigned int objects;			/* pools and regions alive; atomic */
+	unsigned int objects;			/* pools, regions and pins alive; atomic */
 };
 /* -EPERM with the error text set in a child of a fork, else 0. */
 int hpi_context_check(const struct hugepin_context *ctx);
@@ -205,6 +206,26 @@ int hpi_policy_check_nodes(const struct hpi_nodes *nodes, const struct hpi_topol
 void hpi_policy_nodes(const struct hpi_policy *policy, const struct hpi_topology *topology, struct hpi_nodes *out);
 /* Binds memory not touched yet. Local leaves the thread's own policy in force, which numactl may have set. */
 int hpi_policy_apply(const struct hpi_policy *policy, const struct hpi_topology *topology, void *addr, uint64_t bytes);
+
+/* ---- hold.c: the program's own memory, pinned by the module or locked ---- */
+
+struct hpi_hold;
+/*
+ * Whole pages, all or nothing. @by_address: ended by hpi_hold_end_at(), and *@out is not to be kept. Both: -EDQUOT (a
+ * limit; the text has the numbers), -EFAULT (a hole), -ENOMEM. pin: -EOPNOTSUPP, -EBUSY and others. lock: -EIO.
+ */
+int hpi_hold_pin(int device_fd, void *addr, uint64_t bytes, bool by_address, struct hpi_hold **out);
+int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold **out);
+bool hpi_hold_is_pin(const struct hpi_hold *hold);
+int hpi_hold_fd(const struct hpi_hold *hold);				/* of the module's pin, or -1 */
+/* Lets go; pages that others have locked through here stay so. 0 also when the range is unmapped; -EIO: still held. */
+int hpi_hold_end(struct hpi_hold *hold);
+int hpi_hold_end_at(void *addr, uint64_t bytes);			/* -ENOENT */
+
+/* ---- pin.c ---- */
+
+/* A dma-buf of the region or pinned range of @whole bytes behind @fd, in multiples of @unit: its descriptor or -errno. */
+int hpi_pin_export(int fd, uint64_t whole, uint64_t unit, uint64_t offset, uint64_t bytes);
 
 /* ---- region_take.c, region.c ---- */
 
@@ -338,6 +359,7 @@ struct hpi_runtime {
 	int (*host_unregister)(void *addr, uint64_t bytes, int *code);
 };
 extern const struct hpi_runtime hpi_runtime_none, hpi_runtime_cuda;
+extern const struct hpi_runtime hpi_runtime_none_pinning;	/* none, where the module pins */
 /* @name as in the option "runtime"; "auto" never fails. */
 int hpi_runtime_find(const char *name, const struct hpi_runtime **out);
 
@@ -351,6 +373,8 @@ void hpi_registry_destroy(struct hpi_registry *registry);		/* forgets what is le
  * roll-back failed too, the range is still booked: it must stay mapped until hpi_unregister_range() gives 0.
  */
 int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
+/* The same for a provider's memory. The module's stays where it is by itself: runtime none has nothing to pin there. */
+int hpi_register_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping);
 /* Exactly a range registered before. -EIO: the runtime refused; what remains registered stays booked. */
 int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
 bool hpi_registry_has(struct hpi_registry *registry, const void *addr, uint64_t bytes);

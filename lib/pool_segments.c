@@ -143,7 +143,7 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 		return err;
 	position = table_insert(pool, &mapping, rung);
 	if (pool->kind == HUGEPIN_POOL_PINNED) {
-		err = hpi_register_range(pool->ctx, mapping.addr, mapping.bytes);
+		err = hpi_register_mapping(pool->ctx, &mapping);
 		if (!err || err == -ENOTRECOVERABLE)	/* it failed half-way and is still booked */
 			set_registered(pool, &pool->segments[position], true);
 		if (err)

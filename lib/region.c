@@ -359,6 +359,13 @@ int hugepin_region_extents(const struct hugepin_region *region, struct hugepin_e
 	return (int)n;
 }
 
+int hugepin_region_export(const struct hugepin_region *region, uint64_t offset, uint64_t bytes)
+{
+	int err = hpi_context_check(region->ctx);
+
+	return err ? err : hpi_pin_export(region->fd, region->bytes, HPI_2M, offset, bytes);
+}
+
 /* ---- mappings ---- */
 
 static int check_range(const struct hugepin_region *region, uint64_t offset, uint64_t *bytes, unsigned int flags)

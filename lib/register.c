@@ -238,14 +238,14 @@ static int job_begin(struct job *job, struct hugepin_context *ctx, struct hpi_ra
 	int code;
 
 	*job = (struct job){
-		.runtime = ctx->runtime,
+		.runtime = range->runtime,
 		.range = range,
 		.chunk_bytes = hpi_options_uint(ctx->options, HPI_OPT_REGISTER_CHUNK),
 	};
-	if (ctx->runtime->max_register_bytes)
-		job->chunk_bytes = min_u64(job->chunk_bytes, ctx->runtime->max_register_bytes);
+	if (job->runtime->max_register_bytes)
+		job->chunk_bytes = min_u64(job->chunk_bytes, job->runtime->max_register_bytes);
 	pthread_mutex_init(&job->lock, NULL);
-	return ctx->runtime->begin(&job->scope, &code);
+	return job->runtime->begin(&job->scope, &code);
 }
 
 static void job_end(struct job *job)
@@ -291,7 +291,7 @@ static int roll_back(struct hugepin_context *ctx, struct job *job, int err)
 	return err;
 }
 
-int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)
+static int register_with(struct hugepin_context *ctx, const struct hpi_runtime *runtime, void *addr, uint64_t bytes)
 {
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct hpi_range *range = NULL;
@@ -307,6 +307,7 @@ int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)
 	err = hpi_registry_book(ctx->registry, addr, bytes, &range);
 	if (err)
 		return err;
+	range->runtime = runtime;	/* busy, so nobody else looks */
 	err = job_begin(&job, ctx, range);
 	if (err) {
 		pthread_mutex_destroy(&job.lock);
@@ -324,6 +325,20 @@ int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)
 	if (!err)
 		hpi_error_clear();	/* of chunks that had to be halved */
 	return err;
+}
+
+int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)
+{
+	bool pins = ctx && ctx->runtime == &hpi_runtime_none && ctx->can_pin;
+
+	return register_with(ctx, pins ? &hpi_runtime_none_pinning : ctx ? ctx->runtime : NULL, addr, bytes);
+}
+
+int hpi_register_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping)
+{
+	if (mapping->provider == HUGEPIN_PROVIDER_KMOD)
+		return register_with(ctx, ctx->runtime, mapping->addr, mapping->bytes);
+	return hpi_register_range(ctx, mapping->addr, mapping->bytes);
 }
 
 int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)

@@ -21,6 +21,7 @@ struct hpi_range {
 	char *addr;
 	uint64_t bytes;
 	enum hpi_range_state state;
+	const struct hpi_runtime *runtime;	/* that has it */
 	size_t count, room;
 	struct hpi_chunk *chunks;	/* those not live are free slots */
 };

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Runtime none: no accelerator. Registered memory is locked, so that it stays resident; the kernel may still move it.
+ * Runtime none: no accelerator. Registered memory is pinned by the module where that can be had, else locked, so that it
+ * stays resident; the kernel may still move it.
  *
  * Regions and hugetlb memory cannot be swapped and are not charged when they are locked, but the kernel checks the
  * length against the limit before it looks at what is there; the caller's smaller chunks then pass.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "../kmod/uapi/hugepin.h"
 #include "internal.h"
 
 static bool present(void)
@@ -46,68 +48,67 @@ static void end(struct hpi_runtime_scope *scope)
 	(void)scope;
 }
 
-/* Locked by this process so far; UINT64_MAX: the kernel does not say. */
-static uint64_t locked_bytes(void)
+/* In a runtime's words; the code is the same number. Over a limit less may still pass, as where memory is short. */
+static int answer(int err, int *code)
 {
-	char text[32], *unit;
-	uint64_t kib;
-
-	if (hpi_sys_read_field("/proc/self/status", "VmLck:", text, sizeof(text)))
-		return UINT64_MAX;
-	unit = strchr(text, ' ');
-	if (unit)
-		*unit = '\0';
-	return hpi_size_parse_uint(text, &kib) ? UINT64_MAX : kib << 10;
-}
-
-static int refuse(uint64_t bytes, int err)
-{
-	unsigned long long asked = bytes, locked = locked_bytes();
-	struct rlimit limit;
-
-	/* ENOMEM is the limit, or a hole in the range; EPERM a limit of 0. */
-	if (err != -ENOMEM && err != -EPERM && err != -EAGAIN)
-		return hpi_error(-EIO, "mlock of %llu bytes: %s", asked, strerror(-err));
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) || locked == UINT64_MAX)
-		return hpi_error(-ENOMEM, "mlock of %llu bytes: %s", asked, strerror(-err));
-	if (limit.rlim_cur == RLIM_INFINITY || locked + asked <= limit.rlim_cur)
-		return hpi_error(err == -EAGAIN ? -ENOMEM : -EINVAL,
-				 "mlock of %llu bytes: %s; %llu are locked already, "
-				 "which the limit allows: the range has a hole or cannot be made resident",
-				 asked, strerror(-err), locked);
-	return hpi_error(-ENOMEM, "mlock of %llu bytes: %llu are locked already and the limit is %llu; raise memlock "
-			 "(ulimit -l, LimitMEMLOCK= of the unit)", asked, locked, (unsigned long long)limit.rlim_cur);
-}
-
-static int host_register(void *addr, uint64_t bytes, int *code)
-{
-	int err = hpi_sys_mlock(addr, bytes);
-
+	if (err == -EDQUOT)
+		err = -ENOMEM;
+	else if (err == -EFAULT)
+		err = -EINVAL;
 	*code = -err;
+	return err;
+}
+
+static int lock_register(void *addr, uint64_t bytes, int *code)
+{
+	struct hpi_hold *hold;
+
+	return answer(hpi_hold_lock(addr, bytes, true, &hold), code);
+}
+
+/* The device is opened for the call: a runtime has no context that could keep it, and is there for as long as the process. */
+static int pin(void *addr, uint64_t bytes)
+{
+	struct hpi_hold *hold;
+	int fd = hpi_sys_open(HUGEPIN_DEVICE, O_RDWR, 0), err;
+
+	if (fd < 0)
+		return hpi_error(fd, HUGEPIN_DEVICE ": %s", strerror(-fd));
+	err = hpi_hold_pin(fd, addr, bytes, true, &hold);
+	hpi_sys_close(fd);
+	return err;
+}
+
+/* What the module does not pin, for a limit of its own perhaps, is locked as without it. */
+static int pin_register(void *addr, uint64_t bytes, int *code)
+{
+	int err = pin(addr, bytes);
+
+	*code = 0;
 	if (!err)
 		return 0;
-	err = refuse(bytes, err);
-	/* The kernel locks what lies before a hole. */
-	hpi_sys_munlock(addr, bytes);
-	return err;
+	hpi_log(HUGEPIN_LOG_INFO, "%s; locking it instead", hugepin_error());
+	return lock_register(addr, bytes, code);
 }
 
 static int host_unregister(void *addr, uint64_t bytes, int *code)
 {
-	int err = hpi_sys_munlock(addr, bytes);
+	int err = hpi_hold_end_at(addr, bytes);
 
 	*code = -err;
-	return err ? hpi_error(-EIO, "munlock of %llu bytes: %s", (unsigned long long)bytes, strerror(-err)) : 0;
+	return err;
 }
 
-const struct hpi_runtime hpi_runtime_none = {
-	.name = "none",
-	.present = present,
-	.load = load,
-	.begin = begin,
-	.enter = enter,
-	.leave = leave,
-	.end = end,
-	.host_register = host_register,
-	.host_unregister = host_unregister,
-};
+#define RUNTIME_NONE(register)		\
+	.name = "none",			\
+	.present = present,		\
+	.load = load,			\
+	.begin = begin,			\
+	.enter = enter,			\
+	.leave = leave,			\
+	.end = end,			\
+	.host_register = register,	\
+	.host_unregister = host_unregister
+
+const struct hpi_runtime hpi_runtime_none = { RUNTIME_NONE(lock_register) };
+const struct hpi_runtime hpi_runtime_none_pinning = { RUNTIME_NONE(pin_register) };

@@ -14,17 +14,21 @@
  *   E2BIG       the struct is longer than the module knows and its tail is not zero
  *   EFAULT      a pointer cannot be read or written
  *   ENODEV      a node in the mask does not exist, or has no memory the module manages
- *   EOPNOTSUPP  the class is absent on this kernel (INFO and the kernel log say why)
+ *   EOPNOTSUPP  the class is absent on this kernel (INFO and the kernel log say why); memory of a kind that cannot be
+ *               pinned for long (PIN: a DAX file)
+ *   EOVERFLOW   a range that wraps
  *   ENOMEM      not enough free pages where they may come from (@shortfall tells), or no memory for bookkeeping
- *   EDQUOT      over the share of a user or the limit of a mount (@shortfall tells)
+ *   EDQUOT      over the share of a user, the limit of a mount (@shortfall tells) or RLIMIT_MEMLOCK (PIN)
  *   ERANGE      more than the node could ever hold
- *   EBUSY       reserve pages cannot be given back, since they are in use
+ *   EBUSY       reserve pages cannot be given back, since they are in use; a page cannot be moved to where it may stay
+ *               pinned (PIN)
+ *   EHWPOISON   a page of the range is faulty (PIN)
  *   EEXIST      the name exists
  *   ENAMETOOLONG  the name is longer than HUGEPIN_NAME_MAX
  *   EACCES, EPERM, EROFS  the file system's usual answers; EACCES also for a name on a mount with nodev
  *   EBADF       the device is not open for writing
  *   EMFILE, ENFILE  no descriptor left
- *   EINTR       a fatal signal (CREATE) or any signal (knobs) came; what the call says of partial results holds
+ *   EINTR       a fatal signal (CREATE, PIN) or any signal (knobs) came; what the call says of partial results holds
  *   ENOTTY      no such call on this descriptor
  */
 #ifndef _UAPI_HUGEPIN_H
@@ -75,12 +79,16 @@ struct hugepin_info_pages {
 	__u64 poisoned;
 };
 
+/* hugepin_info.features */
+#define HUGEPIN_FEATURE_PIN	(1u << 0)	/* HUGEPIN_IOC_PIN */
+#define HUGEPIN_FEATURE_DMABUF	(1u << 1)	/* HUGEPIN_IOC_EXPORT */
+
 /**
  * struct hugepin_info - what the module is and holds (HUGEPIN_IOC_INFO)
  * @size:     in: sizeof(struct hugepin_info)
  * @flags:    in: 0
  * @version:  out: HUGEPIN_UAPI_VERSION of the module
- * @features: out: 0 for now
+ * @features: out: HUGEPIN_FEATURE_*
  * @absent:   out: HUGEPIN_ABSENT_* for each class
  * @regions:  out: regions alive, with or without a name
  * @pages:    in: array of struct hugepin_info_pages, or 0
@@ -208,9 +216,60 @@ struct hugepin_region_info {
 	__u64 created_ns;
 };
 
+/**
+ * struct hugepin_pin_range - pin a range of the caller's own memory (HUGEPIN_IOC_PIN on /dev/hugepin, open for writing)
+ * @size:  in: sizeof(struct hugepin_pin_range)
+ * @flags: in: 0
+ * @addr:  in: first byte, a multiple of the base page size
+ * @bytes: in: length, > 0, a multiple of the same; @addr + @bytes must not wrap (EOVERFLOW)
+ * @held:  out, with EDQUOT: bytes that the user has pinned already
+ * @limit: out, with EDQUOT: RLIMIT_MEMLOCK
+ * @fd:    out: descriptor that holds the pins, close-on-exec; the pages are let go when its last copy is closed
+ * @pad:   in: 0
+ *
+ * Long-term: the pages are faulted in, moved out of zones where they would stand in the way, and neither move nor go
+ * until unpinned; the range may be unmapped before. All or nothing; EFAULT if a part is not mapped for writing (a shared
+ * mapping of a file on disk is as good as not, on kernels that have to see every write to one), EINTR if a fatal signal
+ * came. What all processes of a user have pinned counts against the caller's RLIMIT_MEMLOCK (owners of the user
+ * namespaces around it likewise); with CAP_IPC_LOCK it is counted only.
+ */
+struct hugepin_pin_range {
+	__u32 size;
+	__u32 flags;
+	__u64 addr;
+	__u64 bytes;
+	__u64 held;
+	__u64 limit;
+	__s32 fd;
+	__u32 pad;
+};
+
+/**
+ * struct hugepin_export - a dma-buf of a region or a pinned range (HUGEPIN_IOC_EXPORT on the region's or pin's descriptor)
+ * @size:   in: sizeof(struct hugepin_export)
+ * @flags:  in: 0
+ * @offset: in: first byte, a multiple of the base page size (2 MiB for a region)
+ * @bytes:  in: length, a multiple of the same, 0 for all from @offset on; out: the length
+ * @fd:     out: descriptor of the dma-buf, close-on-exec
+ * @pad:    in: 0
+ *
+ * The dma-buf holds the memory by itself. A region's descriptor must be open for reading and writing (EBADF). Neighbouring
+ * pages share a scatterlist entry, up to the importer's segment limit and boundary.
+ */
+struct hugepin_export {
+	__u32 size;
+	__u32 flags;
+	__u64 offset;
+	__u64 bytes;
+	__s32 fd;
+	__u32 pad;
+};
+
 #define HUGEPIN_IOC_TYPE	'h'
 #define HUGEPIN_IOC_INFO	_IO(HUGEPIN_IOC_TYPE, 0x80)
 #define HUGEPIN_IOC_CREATE	_IO(HUGEPIN_IOC_TYPE, 0x81)
 #define HUGEPIN_IOC_REGION_INFO	_IO(HUGEPIN_IOC_TYPE, 0x82)
+#define HUGEPIN_IOC_PIN		_IO(HUGEPIN_IOC_TYPE, 0x83)
+#define HUGEPIN_IOC_EXPORT	_IO(HUGEPIN_IOC_TYPE, 0x84)
 
 #endif /* _UAPI_HUGEPIN_H */

@@ -19,7 +19,7 @@
  * - Sizes are bytes. Node numbers are the kernel's ids, never indices.
  * - Every call is thread-safe; ending an object while another thread uses it is the caller's error.
  * - Fork: a child keeps the mappings it inherits and may read and write them, but its calls on its parent's objects
- *   return -EPERM (NULL with EPERM), except *_destroy() and *_close(), which then free the child's bookkeeping only.
+ *   return -EPERM (NULL with EPERM), except *_destroy(), *_close() and *_release(), which then free the child's bookkeeping only.
  *   Nothing of the parent is freed or unregistered.
  * - EINTR never comes out of this library, except where said.
  * - The library does not print, exit, fork, install signal handlers or change limits or locales.
@@ -159,7 +159,7 @@ struct hugepin_context;		/* opaque */
  */
 int hugepin_context_create(const struct hugepin_options *options, struct hugepin_context **out);
 
-/** hugepin_context_destroy - Return: 0, or -EBUSY while it has pools or regions. NULL is 0. Since: 0.1 */
+/** hugepin_context_destroy - Return: 0, or -EBUSY while it has pools, regions or pins. NULL is 0. Since: 0.1 */
 int hugepin_context_destroy(struct hugepin_context *ctx);
 
 /* ---- Page size classes, nodes, reports ---- */
@@ -322,6 +322,83 @@ uint64_t hugepin_region_bytes(const struct hugepin_region *region);
  * Return: number of extents there are, or -errno. Since: 0.1
  */
 int hugepin_region_extents(const struct hugepin_region *region, struct hugepin_extent_info *extents, size_t count);
+
+/**
+ * hugepin_region_export - a dma-buf of a part of a region, for drivers that import such
+ * @offset: multiple of 2 MiB
+ * @bytes:  multiple of 2 MiB, 0 for all from @offset on
+ *
+ * The dma-buf holds the region by itself: handle, name and process may go before it.
+ * Ownership: the descriptor is the caller's to close, and is not kept across exec. Fork: it is inherited.
+ *
+ * Return: the descriptor, or
+ *   -EINVAL      misaligned, or not within the region
+ *   -EACCES      the region's mode lets this process only read
+ *   -EOPNOTSUPP  a module without it
+ *   -EMFILE, -ENFILE, -ENOMEM
+ * Since: 0.1
+ */
+int hugepin_region_export(const struct hugepin_region *region, uint64_t offset, uint64_t bytes);
+
+/* ---- Pinned ranges: keep the caller's own pages resident and unmoving ---- */
+
+struct hugepin_pin;		/* opaque; ended only by hugepin_pin_release() */
+
+#define HUGEPIN_PIN_NEED_KMOD	(1u << 0)	/* an error rather than mlock() */
+
+enum hugepin_pin_kind {
+	HUGEPIN_PIN_LOCKED = 0,		/* by mlock(): resident, but the kernel may move the pages */
+	HUGEPIN_PIN_KMOD = 1,		/* by the module: they neither go nor move */
+};
+
+/**
+ * hugepin_pin_range - pin the pages behind a range, all or nothing
+ * @ctx:   context; borrowed, must outlive *@out
+ * @addr:  first byte, a multiple of the base page size
+ * @bytes: length in bytes, > 0, a multiple of the same
+ * @flags: OR of HUGEPIN_PIN_*; an unknown bit is refused
+ * @out:   set on success, untouched on failure
+ *
+ * Any memory of the caller's: base pages or huge ones, of whatever provider; a part of a huge page pins all of it. Faults in
+ * what is missing, so a large range can take seconds. Without the module it falls back to mlock(), which keeps pages
+ * resident but lets the kernel move them; hugepin_pin_kind() tells which one this is. Ranges may overlap: each is held until
+ * its own release.
+ *
+ * Ownership: *@out is the caller's. Unmapping the range first is safe: pages the module has pinned live until release,
+ * locked ones go. Threads: safe on one @ctx. Fork: not inherited. Signals: only a fatal one ends it.
+ *
+ * Return: 0, or
+ *   -EINVAL      misaligned, zero length, unknown flag
+ *   -EOVERFLOW   @addr + @bytes wraps
+ *   -EFAULT      part of the range is not mapped for writing, or cannot be made resident
+ *   -EDQUOT      over RLIMIT_MEMLOCK; hugepin_error() has asked, held and limit. The module counts what all processes of
+ *                the user have pinned, mlock() what this process has locked
+ *   -EBUSY       a page cannot be moved to where it may stay
+ *   -EOPNOTSUPP  HUGEPIN_PIN_NEED_KMOD without a usable module; memory of a kind that cannot be pinned
+ *   -EMFILE, -ENFILE, -ENOMEM
+ * hugepin_error() then names the step, for this thread.
+ *
+ * Since: 0.1
+ */
+int hugepin_pin_range(struct hugepin_context *ctx, void *addr, uint64_t bytes, unsigned int flags,
+		      struct hugepin_pin **out);
+
+/** hugepin_pin_release - let the pages go, unless a dma-buf still holds them; NULL is allowed. Since: 0.1 */
+void hugepin_pin_release(struct hugepin_pin *pin);
+
+/** hugepin_pin_kind - what hugepin_pin_range() gave. Since: 0.1 */
+enum hugepin_pin_kind hugepin_pin_kind(const struct hugepin_pin *pin);
+
+/**
+ * hugepin_pin_export - a dma-buf of a part of a pinned range
+ * @offset: from the range's first byte, a multiple of the base page size
+ * @bytes:  multiple of the same, 0 for all from @offset on
+ *
+ * As hugepin_region_export(), for which the range may be released and unmapped as well; what is pinned stays charged until the
+ * dma-buf is gone. It cannot be mapped: the memory is the caller's, and is mapped there.
+ * Return: the descriptor, or what hugepin_region_export() returns; -EOPNOTSUPP also for HUGEPIN_PIN_LOCKED. Since: 0.1
+ */
+int hugepin_pin_export(const struct hugepin_pin *pin, uint64_t offset, uint64_t bytes);
 
 /* ---- Pools ---- */
 

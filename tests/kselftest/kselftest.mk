@@ -5,7 +5,7 @@
 KST_DIR := tests/kselftest
 KST_NAMES := $(patsubst $(KST_DIR)/%.c,%,$(wildcard $(KST_DIR)/*_test.c))
 KST_BIN := $(KST_NAMES:%=$(O)/$(KST_DIR)/%)
-KST_COMMON := $(patsubst %,$(O)/$(KST_DIR)/%.o,ktap reserve region)
+KST_COMMON := $(patsubst %,$(O)/$(KST_DIR)/%.o,ktap reserve region driver)
 KST_MAPPING := $(patsubst $(KST_DIR)/%.c,$(O)/$(KST_DIR)/%.o,$(wildcard $(KST_DIR)/mapping_*.c))
 KST_STATIC := $(if $(SAN),,-static)
 

@@ -20,18 +20,9 @@
 #define BYTES	(2 * PAGE_2M)
 #define UNIT	"/run/hugepin"	/* where the boot unit mounts it */
 
-static int create_named(int directory, const char *name, uint64_t bytes, unsigned int mode)
-{
-	struct hugepin_create args = create_args(bytes, CLASS_2M);
-
-	args.name = (uintptr_t)name;
-	args.mode = mode;
-	return region_create(directory, &args);
-}
-
 static int make_named(int directory, const char *name)
 {
-	int fd = create_named(directory, name, BYTES, 0);
+	int fd = region_create_named(directory, name, BYTES, 0);
 
 	CHECK(fd >= 0, "%s: %s", name, strerror(-fd));
 	return fd;
@@ -92,7 +83,7 @@ static void the_name_is_taken_once(const void *arg)
 
 	(void)arg;
 	write_marks(fd, 2);
-	CHECK_EQ(create_named(directory, "emb0", PAGE_2M, 0), -EEXIST);
+	CHECK_EQ(region_create_named(directory, "emb0", PAGE_2M, 0), -EEXIST);
 	check_marks(fd, 2);
 	CHECK_EQ(entries(directory, NULL), 1);
 	CHECK_OK(unlinkat(directory, "emb0", 0));
@@ -125,7 +116,7 @@ static void readdir_lists_every_name_once(const void *arg)
 	(void)arg;
 	for (i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "r%d", i);
-		close(CHECK_OK(create_named(directory, name, PAGE_2M, 0)));
+		close(CHECK_OK(region_create_named(directory, name, PAGE_2M, 0)));
 	}
 	CHECK_EQ(entries(directory, NULL), 8);
 	for (i = 0; i < 8; i += 2) {
@@ -199,7 +190,7 @@ static void umask_applies_to_names_only(const void *arg)
 
 	(void)arg;
 	umask(027);
-	fd = CHECK_OK(create_named(directory, "wide", PAGE_2M, 0777));
+	fd = CHECK_OK(region_create_named(directory, "wide", PAGE_2M, 0777));
 	CHECK_OK(fstat(fd, &st));
 	CHECK_EQ(st.st_mode & 07777, 0750);
 	args.mode = 0666;
@@ -228,13 +219,12 @@ static void owner_and_mode_are_an_inode_s_usual_ones(const void *arg)
 	check_marks(fd, 4);
 }
 
-static void only_regions_are_made_in_it(const void *arg)
+static void only_regions_and_directories_are_made_in_it(const void *arg)
 {
 	int directory = fs_mount(NULL, NULL);
 
 	(void)arg;
 	CHECK(openat(directory, "file", O_RDWR | O_CREAT, 0600) < 0, "open made a file");
-	CHECK(mkdirat(directory, "dir", 0700) < 0, "mkdir made a directory");
 	CHECK(mknodat(directory, "fifo", S_IFIFO | 0600, 0) < 0, "mknod made a fifo");
 	CHECK(mknodat(directory, "null", S_IFCHR | 0600, makedev(1, 3)) < 0, "mknod made a device");
 	CHECK(symlinkat("/etc/passwd", directory, "link") < 0, "symlink made a link");
@@ -242,22 +232,9 @@ static void only_regions_are_made_in_it(const void *arg)
 	CHECK_EQ(entries(directory, NULL), 0);
 }
 
-/* In a child that is another user, with what it inherits. */
-static void as_nobody(void (*check)(int directory), int directory)
+static void nobody_meets_a_region_of_root(const void *arg)
 {
-	pid_t child = ktap_fork();
-
-	if (!child) {
-		CHECK_OK(setgid(NOBODY));
-		CHECK_OK(setuid(NOBODY));
-		check(directory);
-		ktap_exit();
-	}
-	ktap_join(child);
-}
-
-static void nobody_meets_a_region_of_root(int directory)
-{
+	int directory = *(const int *)arg;
 	struct stat st;
 
 	CHECK_ERRNO(openat(directory, "emb0", O_RDWR), EACCES);
@@ -279,15 +256,17 @@ static void others_are_kept_out_by_mode(const void *arg)
 
 	(void)arg;
 	close(make_named(directory, "emb0"));
-	close(CHECK_OK(create_named(directory, "readable", BYTES, 0644)));
-	as_nobody(nobody_meets_a_region_of_root, directory);
+	close(CHECK_OK(region_create_named(directory, "readable", BYTES, 0644)));
+	as_user(NOBODY, nobody_meets_a_region_of_root, &directory);
 	CHECK_EQ(entries(directory, NULL), 2);
 }
 
-static void nobody_may_not_create(int directory)
+static void nobody_may_not_create(const void *arg)
 {
-	CHECK_EQ(create_named(directory, "own", PAGE_2M, 0), -EACCES);
-	CHECK_EQ(create_named(directory, NULL, PAGE_2M, 0), -EACCES);
+	int directory = *(const int *)arg;
+
+	CHECK_EQ(region_create_named(directory, "own", PAGE_2M, 0), -EACCES);
+	CHECK_EQ(region_create_named(directory, NULL, PAGE_2M, 0), -EACCES);
 }
 
 static void a_directory_closed_to_a_user_gives_no_regions(const void *arg)
@@ -295,7 +274,7 @@ static void a_directory_closed_to_a_user_gives_no_regions(const void *arg)
 	int directory = fs_mount("mode=755", NULL);
 
 	(void)arg;
-	as_nobody(nobody_may_not_create, directory);
+	as_user(NOBODY, nobody_may_not_create, &directory);
 	CHECK_EQ(entries(directory, NULL), 0);
 }
 
@@ -308,7 +287,7 @@ static void a_read_only_mount_takes_no_names(const void *arg)
 	close(make_named(directory, "emb0"));
 	CHECK_OK(mount("none", path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL));
 	again = CHECK_OK(open(path, O_RDONLY | O_DIRECTORY));
-	CHECK_EQ(create_named(again, "emb1", PAGE_2M, 0), -EROFS);
+	CHECK_EQ(region_create_named(again, "emb1", PAGE_2M, 0), -EROFS);
 	CHECK_ERRNO(unlinkat(again, "emb0", 0), EROFS);
 	CHECK_EQ(entries(again, NULL), 1);
 }
@@ -457,7 +436,7 @@ static void a_mount_gets_no_more_than_its_limit(const void *arg)
 
 	(void)arg;
 	args.shortfall = (uintptr_t)&short_of;
-	CHECK_EQ(create_named(directory, "all", 4 * PAGE_2M, 0), -EDQUOT);
+	CHECK_EQ(region_create_named(directory, "all", 4 * PAGE_2M, 0), -EDQUOT);
 	fd = make_named(directory, "emb0");
 	CHECK_EQ(region_create(directory, &args), -EDQUOT);
 	CHECK_EQ(short_of.reason, HUGEPIN_SHORT_MOUNT);
@@ -465,16 +444,16 @@ static void a_mount_gets_no_more_than_its_limit(const void *arg)
 	CHECK_EQ(short_of.asked, 2);
 	CHECK_EQ(short_of.limit, 3);
 	CHECK_EQ(short_of.held, 2);
-	close(CHECK_OK(create_named(other, "emb0", 4 * PAGE_2M, 0)));	/* its neighbour is not concerned */
+	close(CHECK_OK(region_create_named(other, "emb0", 4 * PAGE_2M, 0)));	/* its neighbour is not concerned */
 	args.bytes = PAGE_2M;
 	close(CHECK_OK(region_create(directory, &args)));
 	close(fd);
-	CHECK_EQ(create_named(directory, "emb1", 2 * PAGE_2M, 0), -EDQUOT);	/* the name still holds its two */
+	CHECK_EQ(region_create_named(directory, "emb1", 2 * PAGE_2M, 0), -EDQUOT);	/* the name still holds its two */
 	CHECK_OK(unlinkat(directory, "emb0", 0));
-	close(CHECK_OK(create_named(directory, "emb1", 3 * PAGE_2M, 0)));
+	close(CHECK_OK(region_create_named(directory, "emb1", 3 * PAGE_2M, 0)));
 	CHECK_OK(mount("none", path, NULL, MS_REMOUNT, "limit_2m=5"));
-	close(CHECK_OK(create_named(directory, "emb2", 2 * PAGE_2M, 0)));
-	CHECK_EQ(create_named(directory, "emb3", PAGE_2M, 0), -EDQUOT);
+	close(CHECK_OK(region_create_named(directory, "emb2", 2 * PAGE_2M, 0)));
+	CHECK_EQ(region_create_named(directory, "emb3", PAGE_2M, 0), -EDQUOT);
 }
 
 static void a_region_is_renamed(const void *arg)
@@ -518,7 +497,7 @@ static void makers_of_one_name_at_once_make_one(const void *arg)
 		for (i = 0; i < 3; i++) {
 			children[i] = ktap_fork();
 			if (!children[i])
-				_exit(create_named(directory, "race", PAGE_2M, 0) >= 0 ? 10 : 11);
+				_exit(region_create_named(directory, "race", PAGE_2M, 0) >= 0 ? 10 : 11);
 		}
 		for (i = made = 0; i < 3; i++) {
 			CHECK_EQ(waitpid(children[i], &status, 0), children[i]);
@@ -542,7 +521,7 @@ static const struct ktap_case cases[] = {
 	CASE(a_name_without_users_keeps_its_pages_until_unlinked),
 	CASE(umask_applies_to_names_only),
 	CASE(owner_and_mode_are_an_inode_s_usual_ones),
-	CASE(only_regions_are_made_in_it),
+	CASE(only_regions_and_directories_are_made_in_it),
 	CASE(others_are_kept_out_by_mode),
 	CASE(a_directory_closed_to_a_user_gives_no_regions),
 	CASE(a_read_only_mount_takes_no_names),

@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "module/uapi.h"
+#include "driver.h"
 #include "region.h"
 #include "reserve.h"
 
@@ -46,16 +46,6 @@ static struct backing backing_1g(void)
 	return (struct backing){ HUGEPIN_CLASS_1G, PAGE_1G, PAGE_1G, reserve_node_with(HUGEPIN_CLASS_1G, 1) };
 }
 
-static int driver_open(void)
-{
-	int fd = open(HUGEPIN_TEST_DEVICE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0 && errno == ENOENT)
-		ktap_skip("the test module is not loaded");
-	CHECK(fd >= 0, "%s: %s", HUGEPIN_TEST_DEVICE, strerror(errno));
-	return fd;
-}
-
 static struct hugepin_test_pin pin(int driver, const char *start, uint64_t bytes, unsigned int flags)
 {
 	struct hugepin_test_pin request = {
@@ -64,23 +54,6 @@ static struct hugepin_test_pin pin(int driver, const char *start, uint64_t bytes
 
 	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_PIN, &request));
 	return request;
-}
-
-static int device_io(int driver, bool write, uint64_t offset, void *buffer, uint64_t bytes)
-{
-	struct hugepin_test_io io = {
-		.size = sizeof(io), .offset = offset, .buffer = (uintptr_t)buffer, .bytes = bytes,
-	};
-
-	return ioctl(driver, write ? HUGEPIN_TEST_IOC_WRITE : HUGEPIN_TEST_IOC_READ, &io);
-}
-
-static struct hugepin_test_pages pages_of(int driver, const char *start, uint64_t bytes)
-{
-	struct hugepin_test_pages pages = { .size = sizeof(pages), .addr = (uintptr_t)start, .bytes = bytes };
-
-	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_PAGES, &pages));
-	return pages;
 }
 
 /* ---- while the region lives ---- */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Regions in the self-tests; see region.h. */
 #include <fcntl.h>
+#include <grp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,6 +69,15 @@ int region_make_on(unsigned int node, uint64_t bytes, uint32_t classes)
 	args.nodemask = (uintptr_t)mask;
 	args.nodemask_bits = node + 1;
 	return make(&args);
+}
+
+int region_create_named(int directory, const char *name, uint64_t bytes, unsigned int mode)
+{
+	struct hugepin_create args = create_args(bytes, CLASS_2M);
+
+	args.name = (uintptr_t)name;
+	args.mode = mode;
+	return region_create(directory, &args);
 }
 
 struct hugepin_region_info region_info(int fd)
@@ -233,6 +243,20 @@ int write_signal(char *address, char value)
 }
 
 /* ---- processes ---- */
+
+void as_user(unsigned int uid, void (*check)(const void *arg), const void *arg)
+{
+	pid_t child = ktap_fork();
+
+	if (!child) {
+		CHECK_OK(setgroups(0, NULL));
+		CHECK_OK(setgid(uid));
+		CHECK_OK(setuid(uid));
+		check(arg);
+		ktap_exit();
+	}
+	ktap_join(child);
+}
 
 struct channel channel_open(void)
 {

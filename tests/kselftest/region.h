@@ -33,6 +33,8 @@ int device_open(void);
 int region_make(uint64_t bytes, uint32_t classes);
 int region_make_on(unsigned int node, uint64_t bytes, uint32_t classes);
 struct hugepin_region_info region_info(int fd);
+/* 2M pages, by name; the new descriptor or -errno. */
+int region_create_named(int directory, const char *name, uint64_t bytes, unsigned int mode);
 
 /* A hugepinfs in this case's mount namespace: an open directory and its path (valid until the next mount). */
 int fs_mount(const char *options, const char **path);
@@ -67,6 +69,9 @@ int read_signal(const char *address);
 int write_signal(char *address, char value);
 
 /* ---- processes ---- */
+
+/* Runs the checks in a child that is another user (and its group), with what it inherits. */
+void as_user(unsigned int uid, void (*check)(const void *arg), const void *arg);
 
 /* A pair of one-byte channels between a parent and its child. */
 struct channel {

@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "module/uapi.h"
+#include "driver.h"
+#include "pinned.h"
 #include "region.h"
 #include "reserve.h"
 
@@ -172,6 +173,42 @@ static void a_region_of_a_detached_mount_holds_it(const void *arg)
 	check_unloads();
 }
 
+static void a_pinned_range_holds_it(const void *arg)
+{
+	char *start = mmap(NULL, PAGE_2M, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int device = device_open(), pin;
+
+	(void)arg;
+	CHECK(start != MAP_FAILED, "%s", strerror(errno));
+	pin = CHECK_OK(pin_range(device, start, PAGE_2M));
+	close(device);
+	CHECK_OK(munmap(start, PAGE_2M));
+	check_stays("a pinned range");
+	close(pin);
+	check_unloads();
+}
+
+static void a_dma_buf_and_its_importer_hold_it(const void *arg)
+{
+	int driver = driver_open(), fd, dmabuf;
+	char *start;
+
+	(void)arg;
+	some_pages();
+	fd = region_make(PAGE_2M, CLASS_2M);
+	dmabuf = export_all(fd);
+	close(fd);
+	check_stays("a dma-buf");
+	import_make(driver, dmabuf);
+	start = region_map(dmabuf, 0, PAGE_2M, PROT_READ | PROT_WRITE);
+	close(dmabuf);
+	check_stays("a dma-buf imported and mapped");
+	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_UNMAP));
+	check_stays("a dma-buf mapped");
+	CHECK_OK(munmap(start, PAGE_2M));
+	check_unloads();
+}
+
 /* The pages outlive the module, and the last unpin frees them. */
 static void quarantined_pages_do_not_hold_it(const void *arg)
 {
@@ -256,6 +293,8 @@ static const struct ktap_case cases[] = {
 	CASE(a_descriptor_in_flight_holds_it),
 	CASE(a_mount_holds_it_with_and_without_names),
 	CASE(a_region_of_a_detached_mount_holds_it),
+	CASE(a_pinned_range_holds_it),
+	CASE(a_dma_buf_and_its_importer_hold_it),
 	CASE(quarantined_pages_do_not_hold_it),
 	CASE(reserving_at_load_works_and_bad_words_do_not_load),
 	CASE(unloading_while_a_knob_is_written_is_sound),

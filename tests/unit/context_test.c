@@ -155,7 +155,7 @@ static void test_a_context_with_regions_is_busy(void **state)
 	(void)state;
 	assert_int_equal(hugepin_region_create(ctx, &request, &region), 0);
 	assert_int_equal(hugepin_context_destroy(ctx), -EBUSY);
-	assert_non_null(strstr(hugepin_error(), "1 pools and regions"));
+	assert_non_null(strstr(hugepin_error(), "1 pools, regions and pins"));
 	hugepin_region_close(region);
 	assert_int_equal(hugepin_context_destroy(ctx), 0);
 	assert_int_equal(hugepin_context_destroy(NULL), 0);

@@ -2,6 +2,7 @@
 /* The stand-in for the hugepin module: open, ioctl and statfs as it would answer them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct fake_region {
 struct fake_module fake;
 static struct fake_region regions[REGIONS_MAX];
 static size_t region_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int device = -1;			/* a file that stands for /dev/hugepin */
 
 void fake_module_load(void)
@@ -157,6 +159,7 @@ static int info(struct hugepin_info *info)
 			count++;
 		}
 	info->version = HUGEPIN_UAPI_VERSION;
+	info->features = fake.features;
 	memcpy(info->absent, fake.absent, sizeof(info->absent));
 	info->nr_pages = count;
 	return 0;
@@ -269,6 +272,58 @@ static int region_info(int fd, struct hugepin_region_info *info)
 	return -ENOTTY;
 }
 
+/* ---- PIN and EXPORT ---- */
+
+static bool is_memfd(int fd, const char *name)
+{
+	char link[64], path[128], want[64];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	snprintf(want, sizeof(want), "/memfd:%s", name);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length < 0)
+		return false;
+	path[length] = '\0';
+	return !strncmp(path, want, strlen(want));
+}
+
+unsigned int fake_pins_open(void)
+{
+	unsigned int count = 0;
+	int fd;
+
+	for (fd = 0; fd < 256; fd++)
+		count += is_memfd(fd, "pin");
+	return count;
+}
+
+static int pin(struct hugepin_pin_range *pin)
+{
+	pthread_mutex_lock(&lock);
+	fake.pin = *pin;
+	fake.pins++;
+	pthread_mutex_unlock(&lock);
+	if (fake.pin_interrupts && fake.pin_interrupts--)
+		return -EINTR;
+	if (fake.pin_err) {
+		pin->held = fake.pin_held;
+		pin->limit = fake.pin_limit;
+		return fake.pin_err;
+	}
+	pin->fd = memfd_create("pin", MFD_CLOEXEC);
+	return pin->fd < 0 ? -errno : 0;
+}
+
+static int export(struct hugepin_export *export)
+{
+	fake.export = *export;
+	if (fake.export_err)
+		return fake.export_err;
+	export->fd = memfd_create("dmabuf", MFD_CLOEXEC);
+	return export->fd < 0 ? -errno : 0;
+}
+
 int __wrap_hpi_sys_ioctl(int fd, unsigned long request, void *arg)
 {
 	bool known = device >= 0 && ((same_file(fd, device) && !fake.device_is_dumb) || in_mount(fd));
@@ -279,6 +334,10 @@ int __wrap_hpi_sys_ioctl(int fd, unsigned long request, void *arg)
 		return info(arg);
 	if (known && request == HUGEPIN_IOC_CREATE)
 		return create(fd, arg);
+	if (known && request == HUGEPIN_IOC_PIN && fake.features & HUGEPIN_FEATURE_PIN)
+		return pin(arg);
+	if ((is_memfd(fd, "pin") || is_memfd(fd, "region")) && request == HUGEPIN_IOC_EXPORT)
+		return export(arg);
 	return __real_hpi_sys_ioctl(fd, request, arg);
 }
 

@@ -22,6 +22,10 @@ struct fake_module {
 	uint64_t free[FAKE_NODES][HUGEPIN_CLASS_COUNT];
 	int create_err;				/* refuse every CREATE, with this shortfall */
 	struct hugepin_shortfall shortfall;
+	uint32_t features;			/* HUGEPIN_FEATURE_*; 0 at first */
+	int pin_err, export_err;		/* refuse every PIN, every EXPORT */
+	unsigned int pin_interrupts;		/* so many PINs are interrupted first */
+	uint64_t pin_held, pin_limit;		/* numbers of a refusal */
 	char sysfs[64];				/* what stands for /sys/class/misc/hugepin; "": the real one */
 	int knob_write_err;
 
@@ -30,12 +34,17 @@ struct fake_module {
 	uint64_t create_nodes;			/* the first word of its mask */
 	char create_name[HUGEPIN_NAME_MAX + 1];
 	unsigned int creates;
+	struct hugepin_pin_range pin;
+	struct hugepin_export export;
+	unsigned int pins;
 };
 
 extern struct fake_module fake;
 
 void fake_module_load(void);			/* device and mount, 4 x 1G and 512 x 2M free on node 0 */
 void fake_module_unload(void);			/* no device, no mount, and the directory is gone */
+
+unsigned int fake_pins_open(void);		/* descriptors of pins that this process has */
 
 /* @count nodes with memory and CPUs, 0 on, in the place of the machine's. */
 struct hugepin_context;

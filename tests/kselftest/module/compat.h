@@ -7,6 +7,7 @@
 #define HUGEPIN_TEST_COMPAT_H
 
 #include <linux/mm.h>
+#include <linux/module.h>
 
 /* Both take the mmap lock as held for reading. */
 static inline long compat_pin_user_pages(unsigned long start, unsigned long nr_pages, unsigned int gup_flags,
@@ -28,5 +29,11 @@ static inline long compat_get_user_pages(unsigned long start, unsigned long nr_p
 	return get_user_pages(start, nr_pages, gup_flags, pages);
 #endif
 }
+
+#ifdef HAVE_IMPORT_NS_STRING
+#define COMPAT_IMPORT_NS(name)	MODULE_IMPORT_NS(#name)
+#else
+#define COMPAT_IMPORT_NS(name)	MODULE_IMPORT_NS(name)
+#endif
 
 #endif /* HUGEPIN_TEST_COMPAT_H */

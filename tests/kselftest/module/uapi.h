@@ -3,7 +3,8 @@
  * hugepin_test: what the stand-in device driver of the self-tests understands. Never part of hugepin's own ABI.
  *
  * An open file of /dev/hugepin_test is a device context. It holds at most one set of references, which end with UNPIN
- * or with the last descriptor, whoever holds that by then: the process whose memory it is may long be gone. Structs
+ * or with the last descriptor, whoever holds that by then: the process whose memory it is may long be gone; or else at most
+ * one imported dma-buf, which ends with UNMAP or the last descriptor. Structs
  * begin with their size, which must be exactly the struct's; unknown flags are EINVAL.
  */
 #ifndef HUGEPIN_TEST_UAPI_H
@@ -40,10 +41,10 @@ struct hugepin_test_pin {
 };
 
 /**
- * struct hugepin_test_io - device access through what PIN holds (READ: to @buffer, WRITE: from @buffer)
+ * struct hugepin_test_io - device access through what PIN or IMPORT holds (READ: to @buffer, WRITE: from @buffer)
  * @size:   in: sizeof(struct hugepin_test_io)
  * @flags:  in: 0
- * @offset: in: first byte, counted from PIN's @addr
+ * @offset: in: first byte, counted from PIN's @addr or in the dma-buf
  * @buffer: in: the caller's memory
  * @bytes:  in: length, > 0; ERANGE past the end of what is held
  */
@@ -79,10 +80,36 @@ struct hugepin_test_pages {
 	__u64 other;
 };
 
+/**
+ * struct hugepin_test_import - attach a device to a dma-buf and map it for both directions
+ * @size:        in: sizeof(struct hugepin_test_import)
+ * @flags:       in: 0
+ * @fd:          in: the dma-buf's descriptor
+ * @max_segment: in: the device's largest segment in bytes, 0 for what devices have that say nothing (64 KiB)
+ * @boundary:    in: a power of two, 4 GiB at most, that no segment may cross, 0 for what devices have (4 GiB)
+ * @entries:     out: scatterlist entries, as DMA addresses
+ * @largest:     out: bytes of the largest of them
+ * @bytes:       out: bytes of all of them
+ *
+ * EBUSY: this context holds something already. EIO: the entries are not whole pages, or not the dma-buf's length.
+ */
+struct hugepin_test_import {
+	__u32 size;
+	__u32 flags;
+	__s32 fd;
+	__u32 max_segment;
+	__u64 boundary;
+	__u64 entries;
+	__u64 largest;
+	__u64 bytes;
+};
+
 #define HUGEPIN_TEST_IOC_PIN	_IO('h', 0xc0)
 #define HUGEPIN_TEST_IOC_READ	_IO('h', 0xc1)
 #define HUGEPIN_TEST_IOC_WRITE	_IO('h', 0xc2)
 #define HUGEPIN_TEST_IOC_UNPIN	_IO('h', 0xc3)	/* no argument; ENODATA when nothing is held */
 #define HUGEPIN_TEST_IOC_PAGES	_IO('h', 0xc4)
+#define HUGEPIN_TEST_IOC_IMPORT	_IO('h', 0xc5)
+#define HUGEPIN_TEST_IOC_UNMAP	_IO('h', 0xc6)	/* no argument; ENODATA when nothing is imported */
 
 #endif /* HUGEPIN_TEST_UAPI_H */

@@ -9,6 +9,7 @@
  * Locking: context->lock covers everything in the context. It is taken before the mmap lock (by PIN), and user memory
  * is copied while it is held; nothing takes it with the mmap lock held.
  */
+#include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
@@ -21,7 +22,7 @@
 #include <linux/uaccess.h>
 
 #include "compat.h"
-#include "uapi.h"
+#include "driver.h"
 
 /* Base pages of one get_user_pages call: what a 128 MiB chunk needs, so that a signal is seen now and then. */
 #define BATCH_PAGES	32768UL
@@ -33,6 +34,7 @@ struct context {
 	unsigned long first;	/* offset of the first byte in pages[0] */
 	u64 bytes;
 	unsigned int flags;	/* HUGEPIN_TEST_PIN_* they were taken with */
+	struct import *import;	/* whose pages these are; NULL: they were pinned */
 };
 
 /* Number of base pages that [addr, addr + bytes) touches, or an error; nothing else is assumed about the range. */
@@ -163,9 +165,49 @@ free:
 
 static long context_unpin(struct context *context)
 {
-	if (!context->pages)
+	if (!context->pages || context->import)
 		return -ENODATA;
 	drop_pages(context->pages, context->nr_pages, context->flags);
+	kvfree(context->pages);
+	context->pages = NULL;
+	return 0;
+}
+
+static long context_import(struct context *context, void __user *argument)
+{
+	struct hugepin_test_import request;
+	struct import *import;
+	struct page **pages;
+
+	lockdep_assert_held(&context->lock);
+	if (copy_from_user(&request, argument, sizeof(request)))
+		return -EFAULT;
+	if (request.size != sizeof(request) || request.flags)
+		return -EINVAL;
+	if (context->pages)
+		return -EBUSY;
+	import = import_begin(&request, &pages);
+	if (IS_ERR(import))
+		return PTR_ERR(import);
+	if (copy_to_user(argument, &request, sizeof(request))) {
+		import_end(import);
+		kvfree(pages);
+		return -EFAULT;
+	}
+	context->import = import;
+	context->pages = pages;
+	context->nr_pages = request.bytes >> PAGE_SHIFT;
+	context->first = 0;
+	context->bytes = request.bytes;
+	return 0;
+}
+
+static long context_unmap(struct context *context)
+{
+	if (!context->import)
+		return -ENODATA;
+	import_end(context->import);
+	context->import = NULL;
 	kvfree(context->pages);
 	context->pages = NULL;
 	return 0;
@@ -272,6 +314,12 @@ static long test_ioctl(struct file *file, unsigned int command, unsigned long va
 	case HUGEPIN_TEST_IOC_UNPIN:
 		ret = context_unpin(context);
 		break;
+	case HUGEPIN_TEST_IOC_IMPORT:
+		ret = context_import(context, argument);
+		break;
+	case HUGEPIN_TEST_IOC_UNMAP:
+		ret = context_unmap(context);
+		break;
 	default:
 		ret = -ENOTTY;
 	}
@@ -294,7 +342,9 @@ static int test_release(struct inode *inode, struct file *file)
 {
 	struct context *context = file->private_data;
 
-	if (context->pages)
+	if (context->import)
+		context_unmap(context);
+	else
 		context_unpin(context);
 	mutex_destroy(&context->lock);
 	kfree(context);
@@ -319,4 +369,4 @@ static struct miscdevice test_device = {
 module_misc_device(test_device);
 
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("hugepin self-tests: a stand-in for a driver that pins user memory");
+MODULE_DESCRIPTION("hugepin self-tests: a stand-in for a driver that pins user memory and imports dma-bufs");
