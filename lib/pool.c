@@ -5,6 +5,7 @@
 #include "pool.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -195,9 +196,37 @@ static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, b
 	return 0;
 }
 
-/* Threads that did not find room queue up here; whoever is first may grow enough for the next. */
+/* What a block will need in the books, so that no growth is made for one that then cannot be booked. */
+static int reserve_books(struct hugepin_pool *pool)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_reserve(pool->arena);
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/* After a growth that was of no use; the error text stays that of the reason. */
+static void shrink_to(struct hugepin_pool *pool, uint64_t bytes)
+{
+	char text[512];
+	uint64_t given = 0;
+
+	snprintf(text, sizeof(text), "%s", hugepin_error());
+	if (hpi_segments_trim(pool, bytes, &given))
+		hpi_log(HUGEPIN_LOG_ERROR, "%s pool: after a failed block: %s", hpi_pool_name(pool), hugepin_error());
+	hpi_error(-ENOMEM, "%s", text);
+}
+
+/*
+ * Threads that did not find room queue up here; whoever is first may grow enough for the next. A thread that took what
+ * was reserved in the books meanwhile leaves the growth without its block: then it is given back.
+ */
 static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
 {
+	uint64_t before = 0;
+	bool grown = false;
 	int err;
 
 	pthread_mutex_lock(&pool->growth);
@@ -205,10 +234,18 @@ static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t 
 		err = take(pool, alignment, bytes, zeroed, out);
 		if (err != -ENOSPC)
 			break;
+		err = reserve_books(pool);
+		if (err)
+			break;
+		if (!grown)
+			before = hpi_pool_mapped(pool);
+		grown = true;
 		err = hpi_pool_grow(pool, alignment, bytes);
 		if (err)
 			break;
 	}
+	if (err && grown && hpi_pool_mapped(pool) > before)
+		shrink_to(pool, before);
 	pthread_mutex_unlock(&pool->growth);
 	return err;
 }
