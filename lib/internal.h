@@ -20,6 +20,8 @@
 #define HPI_2M		HPI_MIB(2)
 #define HPI_1G		HPI_GIB(1)
 
+#define HPI_STRUCT_MAX	4096	/* a caller's struct is not longer: such a size was never set */
+
 static inline uint64_t hpi_round_up(uint64_t n, uint64_t to) { return (n + to - 1) & ~(to - 1); }	/* no wrap check */
 static inline const char *hpi_class_name(enum hugepin_class c)
 {
@@ -67,7 +69,8 @@ int hpi_sys_read_file(const char *path, char *buffer, size_t size);
 int hpi_sys_write_file(const char *path, const char *text);			/* in one write; EINTR is reported */
 /*
  * Calls @fn for each line, without its newline (a NUL byte in it makes it end before @length), until it returns
- * non-zero: > 0 ends with success, < 0 is passed on. -EFBIG: a line of more than @max_line bytes.
+ * non-zero: > 0 ends with success, < 0 is passed on. -EFBIG: a line of more than @max_line bytes; -EINVAL: neither a
+ * regular file nor a directory.
  */
 #define HPI_SYS_LINE_MAX	((size_t)1 << 20)
 int hpi_sys_read_lines(const char *path, size_t max_line, int (*fn)(char *line, size_t length, void *arg), void *arg);
