@@ -102,6 +102,13 @@ static uint64_t to_grains(uint64_t bytes)
 	return bytes ? hpi_round_up(bytes, HPI_ARENA_GRAIN) : HPI_ARENA_GRAIN;
 }
 
+int hpi_arena_reserve(struct hpi_arena *arena)
+{
+	int err = hpi_store_reserve(&arena->store, 4);	/* two for the block, as many for space that is added first */
+
+	return err ? err : hpi_table_reserve(&arena->table);
+}
+
 void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed)
 {
 	uint64_t rounded;

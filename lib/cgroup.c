@@ -9,6 +9,9 @@
  * v1 tells of it in hierarchical_memory_limit.
  *
  * Only hard limits count: memory.high and soft limits slow a group down, they do not end it.
+ *
+ * A group's headroom is what it may still be charged: its limit less its usage, and the file pages in it, which the
+ * kernel drops before it kills.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,6 +24,8 @@
 struct limit_files {
 	const char *limit_file;
 	const char *stat_file;		/* tells of limits above what is mounted, or NULL */
+	const char *usage_file;		/* of memory only, as is what follows */
+	const char *file_pages[2];	/* what memory.stat calls them, of the group and those below it */
 	const char *usual_mounts[2];	/* where it is if mountinfo cannot be read */
 };
 
@@ -33,6 +38,7 @@ struct search {
 	const char *root;
 	const char *controller;		/* "memory", "hugetlb" */
 	struct hierarchy v1, v2;
+	bool headroom;			/* not the limits are wanted but what is left of them */
 	uint64_t limit;
 	int err;			/* of a callback, with its text set; the reader's own errors come without */
 };
@@ -49,39 +55,66 @@ static int path_too_long(void)
 	return hpi_error(-ENAMETOOLONG, "path of the cgroup is longer than %d bytes", PATH_MAX - 1);
 }
 
-static int note_limit(struct search *search, const char *file, const char *text, int err)
+/* A number of bytes from a file, @none if it is not there or says "max". */
+static int to_bytes(const char *file, const char *text, int err, uint64_t none, uint64_t *out)
 {
-	uint64_t limit;
-
+	*out = none;
 	if (is_absent(err))
 		return 0;
 	if (err)
-		return hpi_error(err, "reading the cgroup's limit %s: %s", file, strerror(-err));
+		return hpi_error(err, "reading the cgroup's %s: %s", file, strerror(-err));
 	if (!strcmp(text, "max"))
 		return 0;
-	if (hpi_size_parse_uint(text, &limit))
-		return hpi_error(-EIO, "the cgroup's limit %s is \"%s\", not a number of bytes", file, text);
-	/* "unlimited" of v1 is a number near 2^63: above any machine's memory, so it needs no special case. */
-	if (limit < search->limit)
-		search->limit = limit;
+	if (hpi_size_parse_uint(text, out))
+		return hpi_error(-EIO, "the cgroup's %s is \"%s\", not a number of bytes", file, text);
 	return 0;
 }
 
-/* The limit of one directory of a hierarchy. */
-static int read_group(struct search *search, const struct hierarchy *h, const char *directory)
+static int bytes_in(const char *directory, const char *name, const char *key, uint64_t none, uint64_t *out)
 {
-	char file[PATH_MAX], text[32];
+	char file[PATH_MAX], text[32] = "";
 	int err;
 
-	if ((size_t)snprintf(file, sizeof(file), "%s/%s", directory, h->files->limit_file) >= sizeof(file))
+	if ((size_t)snprintf(file, sizeof(file), "%s/%s", directory, name) >= sizeof(file))
 		return path_too_long();
-	err = note_limit(search, file, text, hpi_sys_read_file(file, text, sizeof(text)));
-	if (err || !h->files->stat_file)
-		return err;
-	if ((size_t)snprintf(file, sizeof(file), "%s/%s", directory, h->files->stat_file) >= sizeof(file))
-		return 0;
-	err = hpi_sys_read_field(file, "hierarchical_memory_limit ", text, sizeof(text));
-	return note_limit(search, file, text, err);
+	if (key)
+		err = hpi_sys_read_field(file, key, text, sizeof(text));
+	else
+		err = hpi_sys_read_file(file, text, sizeof(text));
+	return to_bytes(file, text, err, none, out);
+}
+
+/* Of @limit what the group has not used, or could have back at once. */
+static int subtract_usage(const struct limit_files *files, const char *directory, uint64_t *limit)
+{
+	uint64_t usage, file_pages, kept;
+	int err, i;
+
+	err = bytes_in(directory, files->usage_file, NULL, 0, &usage);
+	for (i = 0, kept = usage; !err && i < 2; i++) {
+		err = bytes_in(directory, "memory.stat", files->file_pages[i], 0, &file_pages);
+		kept -= file_pages < kept ? file_pages : kept;
+	}
+	*limit -= kept < *limit ? kept : *limit;
+	return err;
+}
+
+/* The limit of one directory of a hierarchy. "unlimited" of v1 is a number near 2^63: it needs no special case. */
+static int read_group(struct search *search, const struct hierarchy *h, const char *directory)
+{
+	uint64_t limit, above = UINT64_MAX;
+	int err;
+
+	err = bytes_in(directory, h->files->limit_file, NULL, UINT64_MAX, &limit);
+	if (!err && h->files->stat_file)
+		err = bytes_in(directory, h->files->stat_file, "hierarchical_memory_limit ", UINT64_MAX, &above);
+	if (above < limit)
+		limit = above;
+	if (!err && search->headroom && limit != UINT64_MAX)
+		err = subtract_usage(h->files, directory, &limit);
+	if (!err && limit < search->limit)
+		search->limit = limit;
+	return err;
 }
 
 /* @mount shows the directory @mounted of the hierarchy. */
@@ -240,7 +273,8 @@ static int read_groups(struct search *search)
 }
 
 /* @files: of v1 and v2 */
-static int least_limit(const char *root, const char *controller, const struct limit_files files[2], uint64_t *out)
+static int least(const char *root, const char *controller, const struct limit_files files[2], bool headroom,
+		 uint64_t *out)
 {
 	struct search *search = calloc(1, sizeof(*search));
 	int err;
@@ -252,6 +286,7 @@ static int least_limit(const char *root, const char *controller, const struct li
 		.controller = controller,
 		.v1 = { .files = &files[0] },
 		.v2 = { .files = &files[1] },
+		.headroom = headroom,
 		.limit = UINT64_MAX,
 	};
 	err = read_groups(search);
@@ -261,24 +296,29 @@ static int least_limit(const char *root, const char *controller, const struct li
 	return err;
 }
 
+static const struct limit_files memory_files[2] = {
+	{ "memory.limit_in_bytes", "memory.stat", "memory.usage_in_bytes",
+	  { "total_inactive_file ", "total_active_file " }, { "/sys/fs/cgroup/memory", "/dev/cgroup/memory" } },
+	{ "memory.max", NULL, "memory.current",
+	  { "inactive_file ", "active_file " }, { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" } },
+};
+
 int hpi_cgroup_memory_limit(const char *root, uint64_t *out)
 {
-	static const struct limit_files files[2] = {
-		{ "memory.limit_in_bytes", "memory.stat", { "/sys/fs/cgroup/memory", "/dev/cgroup/memory" } },
-		{ "memory.max", NULL, { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" } },
-	};
+	return least(root, "memory", memory_files, false, out);
+}
 
-	return least_limit(root, "memory", files, out);
+int hpi_cgroup_memory_headroom(const char *root, uint64_t *out)
+{
+	return least(root, "memory", memory_files, true, out);
 }
 
 int hpi_cgroup_hugetlb_limit(const char *root, uint64_t page_bytes, uint64_t *out)
 {
-	static const struct limit_files files[2][2] = {
-		{ { "hugetlb.2MB.limit_in_bytes", NULL, { "/sys/fs/cgroup/hugetlb", "/dev/cgroup/hugetlb" } },
-		  { "hugetlb.2MB.max", NULL, { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" } } },
-		{ { "hugetlb.1GB.limit_in_bytes", NULL, { "/sys/fs/cgroup/hugetlb", "/dev/cgroup/hugetlb" } },
-		  { "hugetlb.1GB.max", NULL, { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" } } },
-	};
+#define HUGETLB_FILES(size)										\
+	{ { "hugetlb." size ".limit_in_bytes", .usual_mounts = { "/sys/fs/cgroup/hugetlb", "/dev/cgroup/hugetlb" } }, \
+	  { "hugetlb." size ".max", .usual_mounts = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" } } }
+	static const struct limit_files files[2][2] = { HUGETLB_FILES("2MB"), HUGETLB_FILES("1GB") };
 
-	return least_limit(root, "hugetlb", files[page_bytes == HPI_1G], out);
+	return least(root, "hugetlb", files[page_bytes == HPI_1G], false, out);
 }

@@ -20,6 +20,8 @@
 #define HPI_2M		HPI_MIB(2)
 #define HPI_1G		HPI_GIB(1)
 
+#define HPI_STRUCT_MAX	4096	/* a caller's struct is not longer: such a size was never set */
+
 static inline uint64_t hpi_round_up(uint64_t n, uint64_t to) { return (n + to - 1) & ~(to - 1); }	/* no wrap check */
 static inline const char *hpi_class_name(enum hugepin_class c)
 {
@@ -67,7 +69,8 @@ int hpi_sys_read_file(const char *path, char *buffer, size_t size);
 int hpi_sys_write_file(const char *path, const char *text);			/* in one write; EINTR is reported */
 /*
  * Calls @fn for each line, without its newline (a NUL byte in it makes it end before @length), until it returns
- * non-zero: > 0 ends with success, < 0 is passed on. -EFBIG: a line of more than @max_line bytes.
+ * non-zero: > 0 ends with success, < 0 is passed on. -EFBIG: a line of more than @max_line bytes; -EINVAL: neither a
+ * regular file nor a directory.
  */
 #define HPI_SYS_LINE_MAX	((size_t)1 << 20)
 int hpi_sys_read_lines(const char *path, size_t max_line, int (*fn)(char *line, size_t length, void *arg), void *arg);
@@ -106,6 +109,8 @@ int hpi_policy_split(const char *text, enum hugepin_policy *policy, struct hpi_n
 
 /* The least limit of this process's memory cgroup and its ancestors, v1 or v2; UINT64_MAX: none. */
 int hpi_cgroup_memory_limit(const char *root, uint64_t *out);
+/* What these groups may still be charged before the kernel kills in one of them: file pages count as free. */
+int hpi_cgroup_memory_headroom(const char *root, uint64_t *out);
 /* The same of the hugetlb controller, for pages of 2 MiB or 1 GiB. */
 int hpi_cgroup_hugetlb_limit(const char *root, uint64_t page_bytes, uint64_t *out);
 
@@ -369,8 +374,9 @@ int hpi_registry_create(struct hpi_registry **out);
 void hpi_registry_destroy(struct hpi_registry *registry);		/* forgets what is left: a child of a fork has some */
 /*
  * Registers [addr, addr + bytes), whole base pages, in chunks with threads as the context's options say; on a failure
- * everything is rolled back. -EEXIST: overlaps what is registered, answered without the runtime. -ENOTRECOVERABLE: the
- * roll-back failed too, the range is still booked: it must stay mapped until hpi_unregister_range() gives 0.
+ * everything is rolled back. -ENOMEM: no memory to book it. -EEXIST: overlaps what is registered, answered without the
+ * runtime. -EIO, -EINVAL: the runtime refused. -ENOTRECOVERABLE: the roll-back failed too, the range is still booked: it
+ * must stay mapped until hpi_unregister_range() gives 0.
  */
 int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
 /* The same for a provider's memory. The module's stays where it is by itself: runtime none has nothing to pin there. */
@@ -389,6 +395,8 @@ int hpi_arena_create(struct hpi_arena **out);
 void hpi_arena_destroy(struct hpi_arena *arena);
 /* Adds free space; coalesces with neighbours that touch it. @zeroed: all its bytes are zero. */
 int hpi_arena_add(struct hpi_arena *arena, void *addr, uint64_t bytes, bool zeroed);
+/* Bookkeeping memory for one more block and one more piece of space: hpi_arena_alloc() then does not fail for lack of it. */
+int hpi_arena_reserve(struct hpi_arena *arena);
 /* Takes away space that is wholly free; -EBUSY if any of it is in use, -ENOENT if it is not the arena's. */
 int hpi_arena_remove(struct hpi_arena *arena, void *addr, uint64_t bytes);
 bool hpi_arena_is_free(const struct hpi_arena *arena, const void *addr, uint64_t bytes);

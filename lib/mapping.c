@@ -79,11 +79,17 @@ static int populate_by_read(char *addr, uint64_t bytes)
 	return got < 0 ? (int)got : 0;
 }
 
+/* EINVAL: before Linux 5.14; the others: a filter of system calls that does not know the advice. */
+static bool cannot_populate(int err)
+{
+	return err == -EINVAL || err == -ENOSYS || err == -EPERM || err == -EACCES;
+}
+
 int hpi_mapping_populate(void *addr, uint64_t bytes)
 {
 	int err = hpi_sys_madvise(addr, bytes, MADV_POPULATE_WRITE);
 
-	return err == -EINVAL ? populate_by_read(addr, bytes) : err;	/* before 5.14 */
+	return cannot_populate(err) ? populate_by_read(addr, bytes) : err;
 }
 
 int hpi_mapping_populate_region(void *addr, uint64_t bytes, bool writable)
@@ -92,7 +98,7 @@ int hpi_mapping_populate_region(void *addr, uint64_t bytes, bool writable)
 	uint64_t i;
 	int err = hpi_sys_madvise(addr, bytes, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 
-	if (err != -EINVAL)
+	if (!cannot_populate(err))
 		return err;
 	for (i = 0; i < bytes; i += 4096)
 		(void)p[i];

@@ -298,7 +298,7 @@ static const char *or_empty(const char *s)
 	return s ? s : "";
 }
 
-/* Members that a caller's older header lacks are left out; those that only a newer one has are zeroed. */
+/* A caller with an older header's shorter struct is refused; members that only a newer one has are zeroed. */
 static int describe(const struct hugepin_options *options, enum hpi_option_id id, struct hugepin_option_info *info)
 {
 	const struct hpi_option *option = &hpi_options_table[id];
@@ -319,7 +319,7 @@ static int describe(const struct hugepin_options *options, enum hpi_option_id id
 		.environment = option->environment,
 	};
 
-	if (size < sizeof(full))
+	if (size < sizeof(full) || size > HPI_STRUCT_MAX)
 		return hpi_error(-EINVAL, "struct hugepin_option_info of %zu bytes, this library's has %zu", size,
 				 sizeof(full));
 	memset(info, 0, size);

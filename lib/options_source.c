@@ -108,6 +108,8 @@ static int read_file(struct hugepin_options *options, const char *path)
 
 	if (err == -EFBIG)
 		return hpi_error(-EINVAL, "%s:%u: a line of more than %d bytes", path, reader.line + 1, LINE_MAX_BYTES);
+	if (err == -EINVAL)
+		return hpi_error(err, "reading options from %s: not a regular file", path);
 	if (err)
 		return hpi_error(err, "reading options from %s: %s", path, strerror(-err));
 	return reader.err;
@@ -161,9 +163,7 @@ static int read_variable(struct hugepin_options *options, const char *entry, boo
 		seen[id] = true;
 		return hpi_options_put(options, id, HPI_SOURCE_ENVIRONMENT, entry + strlen(name) + 1, "environment");
 	}
-	/* HUGEPIN_TRACE_*: read by the tracing preload, which may run programs that use this library. */
-	if (!has_prefix(entry, "HUGEPIN_") || has_prefix(entry, "HUGEPIN_TRACE_") ||
-	    is_variable(entry, "HUGEPIN_CONFIG"))
+	if (!has_prefix(entry, "HUGEPIN_") || is_variable(entry, "HUGEPIN_CONFIG"))
 		return 0;
 	return hpi_error(-ENOENT, "%.*s is no option (environment)", (int)strcspn(entry, "="), entry);
 }

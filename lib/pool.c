@@ -5,48 +5,16 @@
 #include "pool.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#define WINDOW_MIN	HPI_GIB(64)
-#define WINDOW_FLOOR	HPI_GIB(1)		/* below that a pool is of no use */
-#define NOTHING_BYTES	HPI_GIB(16)		/* a grain each: room for 2^28 zero-size blocks */
 #define ALIGNMENT_MAX	HPI_1G
 
 static void *fail(int err)
 {
 	errno = -err;
 	return NULL;
-}
-
-/*
- * Address space costs nothing, so there is several times the machine's memory: holes that alignment and trimming
- * leave must not be what ends a pool. Under RLIMIT_AS less has to do.
- */
-static int reserve_window(struct hugepin_pool *pool)
-{
-	uint64_t bytes = hpi_round_up(4 * pool->ctx->topology.memory_bytes, HPI_1G), all;
-	int err = -ENOMEM;
-
-	if (bytes < WINDOW_MIN)
-		bytes = WINDOW_MIN;
-	for (all = 0; bytes >= WINDOW_FLOOR; bytes = hpi_round_up(bytes / 2, HPI_2M)) {
-		all = bytes + NOTHING_BYTES + HPI_1G;
-		err = hpi_sys_mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
-				   &pool->reserved);
-		if (err != -ENOMEM)
-			break;
-	}
-	if (err)
-		return hpi_error(err, "%s pool: reserving %llu bytes of address space: %s", hpi_pool_name(pool),
-				 (unsigned long long)all, strerror(-err));
-	pool->reserved_bytes = all;
-	pool->window = (char *)hpi_round_up((uintptr_t)pool->reserved, HPI_1G);
-	pool->window_end = pool->window + bytes;
-	pool->nothing = pool->window_end;
-	pool->nothing_end = pool->nothing + NOTHING_BYTES;
-	return 0;
 }
 
 static void free_books(struct hugepin_pool *pool)
@@ -65,10 +33,11 @@ static int open_books(struct hugepin_pool *pool)
 	if (!err)
 		err = hpi_arena_create(&pool->zero_size);
 	if (!err)
-		err = reserve_window(pool);
+		err = hpi_window_reserve(pool);
 	if (err)
 		return err;
-	err = hpi_arena_add(pool->zero_size, pool->nothing, NOTHING_BYTES, false);
+	err = hpi_arena_add(pool->zero_size, pool->nothing, (uint64_t)(pool->nothing_end - pool->nothing),
+			    false);
 	if (err)
 		hpi_sys_munmap(pool->reserved, pool->reserved_bytes);
 	return err;
@@ -195,9 +164,37 @@ static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, b
 	return 0;
 }
 
-/* Threads that did not find room queue up here; whoever is first may grow enough for the next. */
+/* What a block will need in the books, so that no growth is made for one that then cannot be booked. */
+static int reserve_books(struct hugepin_pool *pool)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_reserve(pool->arena);
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/* After a growth that was of no use; the error text stays that of the reason. */
+static void shrink_to(struct hugepin_pool *pool, uint64_t bytes)
+{
+	char text[512];
+	uint64_t given = 0;
+
+	snprintf(text, sizeof(text), "%s", hugepin_error());
+	if (hpi_segments_trim(pool, bytes, &given))
+		hpi_log(HUGEPIN_LOG_ERROR, "%s pool: after a failed block: %s", hpi_pool_name(pool), hugepin_error());
+	hpi_error(-ENOMEM, "%s", text);
+}
+
+/*
+ * Threads that did not find room queue up here; whoever is first may grow enough for the next. A thread that took what
+ * was reserved in the books meanwhile leaves the growth without its block: then it is given back.
+ */
 static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
 {
+	uint64_t before = 0;
+	bool grown = false;
 	int err;
 
 	pthread_mutex_lock(&pool->growth);
@@ -205,10 +202,18 @@ static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t 
 		err = take(pool, alignment, bytes, zeroed, out);
 		if (err != -ENOSPC)
 			break;
+		err = reserve_books(pool);
+		if (err)
+			break;
+		if (!grown)
+			before = hpi_pool_mapped(pool);
+		grown = true;
 		err = hpi_pool_grow(pool, alignment, bytes);
 		if (err)
 			break;
 	}
+	if (err && grown && hpi_pool_mapped(pool) > before)
+		shrink_to(pool, before);
 	pthread_mutex_unlock(&pool->growth);
 	return err;
 }
@@ -324,6 +329,25 @@ static bool is_zero_size_block(struct hugepin_pool *pool, const void *ptr)
 	return is_block;
 }
 
+/* Must not fail: what cannot become a zero-size block shrinks in place, to a grain. */
+static void *empty(struct hugepin_pool *pool, void *ptr)
+{
+	uint64_t old;
+	void *p;
+
+	pthread_mutex_lock(&pool->lock);
+	old = hpi_arena_block_bytes(pool->arena, ptr);
+	pthread_mutex_unlock(&pool->lock);
+	if (old == UINT64_MAX)
+		return fail(not_a_block(pool, ptr));
+	if (!take(pool, HPI_POOL_GRAIN, 0, NULL, &p)) {
+		hugepin_free(pool, ptr);
+		return p;
+	}
+	hpi_error_clear();
+	return resize(pool, ptr, 0, &old) ? fail(not_a_block(pool, ptr)) : ptr;
+}
+
 void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 {
 	uint64_t old = 0;
@@ -338,12 +362,8 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 			return fail(not_a_block(pool, ptr));
 		return bytes ? move(pool, ptr, 0, bytes) : ptr;
 	}
-	if (!bytes) {
-		pthread_mutex_lock(&pool->lock);
-		old = hpi_arena_block_bytes(pool->arena, ptr);
-		pthread_mutex_unlock(&pool->lock);
-		return old == UINT64_MAX ? fail(not_a_block(pool, ptr)) : move(pool, ptr, old, 0);
-	}
+	if (!bytes)
+		return empty(pool, ptr);
 	err = resize(pool, ptr, bytes, &old);
 	if (err == -EINVAL)
 		return fail(not_a_block(pool, ptr));

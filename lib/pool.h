@@ -2,7 +2,7 @@
 /*
  * Inside a pool. Seen by pool*.c and variable.c only.
  *
- *	window: address space reserved once, 1 GiB aligned
+ *	window: address space reserved once, 1 GiB aligned unless it is small
  *	| segment | segment |  gap  | segment | .............................. | nothing |
  *	 <---- a run -----> ^       ^ a run  ^ grows here                       zero-size blocks
  *
@@ -63,6 +63,10 @@ struct hugepin_pool {
 
 const char *hpi_pool_name(const struct hugepin_pool *pool);
 int hpi_pool_configure(struct hugepin_pool *pool);
+
+/* ---- pool_window.c ---- */
+
+int hpi_window_reserve(struct hugepin_pool *pool);
 
 /* ---- pool_ladder.c: needs growth held ---- */
 

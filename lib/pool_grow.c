@@ -31,18 +31,22 @@ static uint64_t max_bytes(uint64_t a, uint64_t b)
 }
 
 /*
- * Base pages are made resident at once, and nobody has set them aside: what is taken beyond the need must not drive the
- * machine out of memory. Half of what the kernel calls available is left.
+ * Base pages are made resident at once, and nobody has set them aside: what is taken beyond the need (@need bytes) must
+ * drive neither the machine nor the container out of memory, where the kernel kills. Half of what is left beyond the
+ * need is left. Read at each growth: others use the same memory.
  */
-static uint64_t base_surplus(void)
+static uint64_t base_surplus(const struct hugepin_pool *pool, uint64_t need)
 {
+	uint64_t kib, left = pool->ctx->topology.limit_bytes, headroom;
 	char text[32];
-	uint64_t kib;
 
 	if (hpi_sys_read_field("/proc/meminfo", "MemAvailable:", text, sizeof(text)))
 		return 0;
 	text[strspn(text, "0123456789")] = '\0';	/* a unit follows */
-	return hpi_size_parse_uint(text, &kib) ? 0 : kib * 1024 / 2;
+	if (hpi_size_parse_uint(text, &kib) || hpi_cgroup_memory_headroom("", &headroom))
+		return 0;
+	left = min_bytes(min_bytes(left, kib * 1024), headroom);
+	return left > need ? (left - need) / 2 : 0;
 }
 
 /* How much to map at @place: need at least, more if policy, cap, room and the machine allow. */
@@ -56,7 +60,7 @@ static uint64_t bytes_to_map(const struct hugepin_pool *pool, size_t rung, const
 	if (pool->cap_bytes)
 		limit = min_bytes(limit, pool->cap_bytes - mapped);
 	if (bytes > place->need && pool->ladder.rungs[rung].provider->id == HUGEPIN_PROVIDER_BASE)
-		limit = min_bytes(limit, place->need + base_surplus());
+		limit = min_bytes(limit, place->need + base_surplus(pool, place->need));
 	bytes = min_bytes(bytes, limit & ~(granule - 1));
 	return max_bytes(bytes, place->need);
 }
@@ -111,8 +115,8 @@ int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes)
 		err = hpi_pool_descend(pool, grow_on, &wish);
 	if (!err)
 		return 0;
-	/* That a rung is not on this machine is in the text; to who asks for memory there is none. */
-	if (err == -ENODEV || err == -EOPNOTSUPP)
+	/* What a rung met (it is not on this machine, no descriptor is left) is in the text; who asks for memory got none. */
+	if (err != -EDQUOT && err != -EIO)
 		err = -ENOMEM;
 	return hpi_pool_refuse(pool, err, "growing for a block", bytes);
 }

@@ -147,7 +147,7 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 		if (!err || err == -ENOTRECOVERABLE)	/* it failed half-way and is still booked */
 			set_registered(pool, &pool->segments[position], true);
 		if (err)
-			return undo(pool, position, -EIO);
+			return undo(pool, position, err == -ENOMEM ? err : -EIO);
 	}
 	err = enter(pool, &pool->segments[position]);
 	if (err)

@@ -35,11 +35,12 @@ int hpi_pool_over_cap(const struct hugepin_pool *pool, uint64_t asked)
 			 (unsigned long long)pool->cap_bytes);
 }
 
-/* The caller may be newer than the library: what it has beyond our struct is set to zero. */
+/* The caller may be newer than the library, not older: what it has beyond our struct is set to zero. */
 static int answer(void *out, size_t out_size, const void *ours, size_t our_size)
 {
-	if (out_size < our_size)
-		return hpi_error(-EINVAL, "size is %zu, not that of the struct: %zu or more", out_size, our_size);
+	if (out_size < our_size || out_size > HPI_STRUCT_MAX)
+		return hpi_error(-EINVAL, "size is %zu, not that of the struct: %zu to %d", out_size, our_size,
+				 HPI_STRUCT_MAX);
 	memset(out, 0, out_size);
 	memcpy(out, ours, our_size);
 	*(size_t *)out = out_size;
@@ -48,9 +49,10 @@ static int answer(void *out, size_t out_size, const void *ours, size_t our_size)
 
 static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats *out)
 {
-	struct hpi_arena_stats arena;
+	struct hpi_arena_stats arena, zero_size;
 
 	hpi_arena_stats(pool->arena, &arena);
+	hpi_arena_stats(pool->zero_size, &zero_size);
 	*out = (struct hugepin_pool_stats){
 		.active_bytes = arena.active_bytes + pool->variable_bytes,
 		.deferred_bytes = pool->leaving_bytes,
@@ -62,7 +64,7 @@ static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats 
 		.peak_requested_bytes = pool->peak_requested,
 		.peak_mapped_bytes = pool->peak_mapped,
 		.cap_bytes = pool->cap_bytes,
-		.active_blocks = arena.active_blocks + pool->variables,
+		.active_blocks = arena.active_blocks + zero_size.active_blocks + pool->variables,
 		.allocs = pool->allocs,
 		.frees = pool->frees,
 		.failed_allocs = pool->failed_allocs,

@@ -24,6 +24,12 @@ struct page_size {
 static struct page_size size_2m = { .name = "2M", .bytes = HPI_2M, .memfd_flag = MFD_HUGE_2MB };
 static struct page_size size_1g = { .name = "1G", .bytes = HPI_1G, .memfd_flag = MFD_HUGE_1GB };
 
+/* This process may make no such file: the ladder goes on, with memory that needs none. */
+static bool is_barred(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -EPERM || err == -EACCES || err == -ENOSYS;
+}
+
 /* A mount first: its limits are the operator's word. Else no mount is needed, nor a privilege. */
 static int open_file(struct page_size *size)
 {
@@ -35,7 +41,7 @@ static int open_file(struct page_size *size)
 		if (fd >= 0)
 			return fd;
 		if (fd == -EMFILE || fd == -ENFILE)
-			return hpi_error(fd, "hugetlb: a file in %s: %s", mount, strerror(-fd));
+			return hpi_error(-ENODEV, "hugetlb: a file in %s: %s", mount, strerror(-fd));
 		__atomic_store_n(&size->mount_useless, true, __ATOMIC_RELAXED);
 		hpi_log(HUGEPIN_LOG_INFO,
 			"hugetlb: no file can be made in %s (%s), anonymous files are used from now on", mount,
@@ -43,10 +49,11 @@ static int open_file(struct page_size *size)
 	}
 	fd = hpi_sys_memfd("hugepin", MFD_HUGETLB | size->memfd_flag);
 	/* EINVAL: built without hugetlbfs; ENODEV: without this size */
-	if (fd == -EINVAL || fd == -ENODEV || fd == -ENOSYS)
+	if (fd == -EINVAL || fd == -ENODEV)
 		return hpi_error(-ENODEV, "hugetlb: this kernel has no %s pages", size->name);
 	if (fd < 0)
-		return hpi_error(fd, "hugetlb: memfd_create for %s pages: %s", size->name, strerror(-fd));
+		return hpi_error(is_barred(fd) ? -ENODEV : fd, "hugetlb: memfd_create for %s pages: %s", size->name,
+				 strerror(-fd));
 	return fd;
 }
 
@@ -58,7 +65,8 @@ static int shortage(const struct hpi_request *request, const struct page_size *s
 	char nodes[64];
 
 	if (err != -ENOMEM && err != -EFAULT && err != -ENOSPC)
-		return hpi_error(err, "hugetlb: %s of %llu pages of %s: %s", step, asked, size->name, strerror(-err));
+		return hpi_error(is_barred(err) ? -ENODEV : err, "hugetlb: %s of %llu pages of %s: %s", step, asked,
+				 size->name, strerror(-err));
 	if (hpi_hugetlb_pool_read("", size->bytes, &pool))
 		return hpi_error(-ENOMEM, "hugetlb: asked %llu pages of %s, refused at %s", asked, size->name, step);
 	if (pool.overcommit_pages > pool.surplus_pages)

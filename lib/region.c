@@ -135,7 +135,7 @@ static int check_request(const struct hugepin_region_request *r)
 {
 	const unsigned int all = HUGEPIN_CLASSES_2M | HUGEPIN_CLASSES_1G;
 
-	if (!r || r->size < sizeof(*r))
+	if (!r || r->size < sizeof(*r) || r->size > HPI_STRUCT_MAX)
 		return hpi_error(-EINVAL, "region request: size is %zu, not %zu", r ? r->size : 0, sizeof(*r));
 	if (!is_zero((const char *)(r + 1), r->size - sizeof(*r)))
 		return hpi_error(-EINVAL,

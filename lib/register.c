@@ -75,7 +75,8 @@ static int prepare_chunk(struct job *job, uint64_t bytes, uint64_t *now, size_t 
 	pthread_mutex_lock(&job->lock);
 	if (range->count == range->room) {
 		room = range->room ? range->room * 2 : 16;
-		chunks = realloc(range->chunks, room * sizeof(*chunks));
+		chunks = hpi_sys_fault && hpi_sys_fault("realloc") ? NULL :
+			 realloc(range->chunks, room * sizeof(*chunks));
 		if (chunks) {
 			range->chunks = chunks;
 			range->room = room;
@@ -131,7 +132,8 @@ static void register_piece(struct job *job, char *addr, uint64_t bytes)
 		if (err == -ENOMEM && halve(job, now))
 			continue;
 		if (err) {
-			fail(job, err, addr, now);
+			/* ENOMEM is kept for our own books: the runtime's shortage is a refusal like any other. */
+			fail(job, err == -ENOMEM ? -EIO : err, addr, now);
 			return;
 		}
 		book_chunk(job, slot, addr, now);

@@ -54,7 +54,7 @@ int hugepin_reserve_at(struct hugepin_context *ctx, size_t position, struct huge
 	err = hpi_context_check(ctx);
 	if (err)
 		return err;
-	if (!info || info->size < sizeof(*info))
+	if (!info || info->size < sizeof(*info) || info->size > HPI_STRUCT_MAX)
 		return hpi_error(-EINVAL, "reserve: size is %zu, not %zu", info ? info->size : 0, sizeof(*info));
 	fd = hpi_context_module_fd(ctx);
 	if (fd < 0)
@@ -66,6 +66,7 @@ int hugepin_reserve_at(struct hugepin_context *ctx, size_t position, struct huge
 		err = hpi_error(-ENOENT, "reserve: no entry %zu, there are %zu", position, count);
 	} else {
 		p = &pages[position];
+		memset(info + 1, 0, info->size - sizeof(*info));	/* what only a newer caller knows */
 		*info = (struct hugepin_reserve_info){
 			.size = info->size,
 			.node = (int)p->node,

@@ -13,6 +13,7 @@
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -308,16 +309,27 @@ static int window_lines(struct window *w, bool end, int (*fn)(char *line, size_t
 	return err;
 }
 
+/* A FIFO or a device may never end, or do something when it is read. A directory is left to read(), for its error. */
+static int check_regular(int fd)
+{
+	struct stat stat;
+
+	if (fstat(fd, &stat))
+		return -errno;
+	return S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode) ? 0 : -EINVAL;
+}
+
 int hpi_sys_read_lines(const char *path, size_t max_line, int (*fn)(char *line, size_t length, void *arg), void *arg)
 {
 	struct window w = { .max_line = max_line };
-	int fd = hpi_sys_open(path, O_RDONLY, 0);
+	int fd = hpi_sys_open(path, O_RDONLY | O_NONBLOCK, 0);
 	bool end = false;
 	int64_t got;
 	int err = 0;
 
 	if (fd < 0)
 		return fd;
+	err = check_regular(fd);
 	while (!err && !end) {
 		err = window_grow(&w);
 		if (err)

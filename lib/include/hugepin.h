@@ -23,7 +23,8 @@
  *   Nothing of the parent is freed or unregistered.
  * - EINTR never comes out of this library, except where said.
  * - The library does not print, exit, fork, install signal handlers or change limits or locales.
- * - Structs that the caller fills or reads begin with @size = sizeof(struct ...); they grow at the end only.
+ * - Structs that the caller fills or reads begin with @size = sizeof(struct ...); they grow at the end only. A size below
+ *   the library's own, or above 4096, is -EINVAL.
  */
 #ifndef HUGEPIN_H
 #define HUGEPIN_H
@@ -449,7 +450,7 @@ void *hugepin_alloc_aligned(struct hugepin_pool *pool, size_t alignment, size_t 
 /**
  * hugepin_realloc - change a block's size, in place where possible
  *
- * NULL as @ptr allocates; 0 as @bytes frees and gives a zero-size block. Shrinking always succeeds. On failure NULL, and
+ * NULL as @ptr allocates; 0 as @bytes gives a block of no bytes. Shrinking, to 0 as well, always succeeds. On failure NULL, and
  * the old block is intact. Alignment beyond 64 bytes is kept only in place. Since: 0.1
  */
 void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes);
@@ -495,7 +496,7 @@ struct hugepin_pool_stats {
 	uint64_t peak_requested_bytes;
 	uint64_t peak_mapped_bytes;
 	uint64_t cap_bytes;		/* 0: none */
-	uint64_t active_blocks;
+	uint64_t active_blocks;		/* zero-size ones and variables included */
 	uint64_t allocs;
 	uint64_t frees;
 	uint64_t failed_allocs;

@@ -67,7 +67,7 @@ static void add_fault(const char *call, size_t length, unsigned int nth, CUresul
 
 static void read_fault(void)
 {
-	static const char name[] = "HUGEPIN_LOOPBACK_FAIL_NTH";
+	static const char name[] = "LOOPBACK_FAIL_NTH";
 	const char *text = getenv(name), *nth, *code;
 	char field[16];
 
@@ -85,18 +85,18 @@ static void read_fault(void)
 
 static void __attribute__((constructor)) start(void)
 {
-	const char *ledger = getenv("HUGEPIN_LOOPBACK_LEDGER");
+	const char *ledger = getenv("LOOPBACK_LEDGER");
 
 	read_fault();
-	limit_bytes = from_environment("HUGEPIN_LOOPBACK_LIMIT_BYTES", 0, UINT64_MAX);
-	delay_us = (unsigned int)from_environment("HUGEPIN_LOOPBACK_DELAY_US", 0, 10000000);
-	devices = (unsigned int)from_environment("HUGEPIN_LOOPBACK_DEVICES", 1, 8);
-	shut_down = from_environment("HUGEPIN_LOOPBACK_SHUTDOWN", 0, 1);
-	with_context = from_environment("HUGEPIN_LOOPBACK_CONTEXT", 0, 1);
+	limit_bytes = from_environment("LOOPBACK_LIMIT_BYTES", 0, UINT64_MAX);
+	delay_us = (unsigned int)from_environment("LOOPBACK_DELAY_US", 0, 10000000);
+	devices = (unsigned int)from_environment("LOOPBACK_DEVICES", 1, 8);
+	shut_down = from_environment("LOOPBACK_SHUTDOWN", 0, 1);
+	with_context = from_environment("LOOPBACK_CONTEXT", 0, 1);
 	if (ledger) {
 		ledger_fd = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		if (ledger_fd < 0)
-			bad_environment("HUGEPIN_LOOPBACK_LEDGER", ledger);
+			bad_environment("LOOPBACK_LEDGER", ledger);
 	}
 }
 

@@ -4,13 +4,13 @@
  * these in the libcuda.so.1 it has loaded, by loopback_load().
  *
  * The environment sets the same, for programs that know nothing of this:
- *	HUGEPIN_LOOPBACK_FAIL_NTH=CALL:N:CODE	the N-th call of CALL from the start on returns CODE; N 0: every call
- *	HUGEPIN_LOOPBACK_LIMIT_BYTES=N		one registration of more than N bytes is CUDA_ERROR_OUT_OF_MEMORY
- *	HUGEPIN_LOOPBACK_DELAY_US=N		each registration and unregistration takes that much longer
- *	HUGEPIN_LOOPBACK_SHUTDOWN=1		every call returns CUDA_ERROR_DEINITIALIZED, as in a process that exits
- *	HUGEPIN_LOOPBACK_CONTEXT=1		initialised, device 0's primary context active: as after cudaFree(0)
- *	HUGEPIN_LOOPBACK_DEVICES=N		devices there are, 1 to 8
- *	HUGEPIN_LOOPBACK_LEDGER=FILE		a line for each registration, its end, and the exit goes to FILE
+ *	LOOPBACK_FAIL_NTH=CALL:N:CODE	the N-th call of CALL from the start on returns CODE; N 0: every call
+ *	LOOPBACK_LIMIT_BYTES=N		one registration of more than N bytes is CUDA_ERROR_OUT_OF_MEMORY
+ *	LOOPBACK_DELAY_US=N		each registration and unregistration takes that much longer
+ *	LOOPBACK_SHUTDOWN=1		every call returns CUDA_ERROR_DEINITIALIZED, as in a process that exits
+ *	LOOPBACK_CONTEXT=1		initialised, device 0's primary context active: as after cudaFree(0)
+ *	LOOPBACK_DEVICES=N		devices there are, 1 to 8
+ *	LOOPBACK_LEDGER=FILE		a line for each registration, its end, and the exit goes to FILE
  */
 #ifndef HUGEPIN_LOOPBACK_H
 #define HUGEPIN_LOOPBACK_H

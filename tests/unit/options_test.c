@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -161,6 +162,11 @@ static void info_fits_callers_of_other_versions(void **state)
 	assert_int_equal(large.info.size, sizeof(large));
 	assert_string_equal(large.info.value, "/run/hugepin");
 	assert_int_equal(large.newer[0] | large.newer[15], 0);
+	info.size = SIZE_MAX;
+	assert_int_equal(hugepin_options_get(options, "mount", &info), -EINVAL);
+	info.size = 4097;
+	assert_int_equal(hugepin_options_at(options, 0, &info), -EINVAL);
+	assert_string_equal(info.name, "untouched");
 	info.size = sizeof(info);
 	assert_int_equal(hugepin_options_get(options, "no_such", &info), -ENOENT);
 	assert_int_equal(hugepin_options_get(options, NULL, &info), -EINVAL);
@@ -453,6 +459,10 @@ static void file_that_is_no_text_or_cannot_be_read_changes_nothing(void **state)
 	assert_int_equal(hugepin_options_load_file(options, tree.root), -EISDIR);
 	assert_int_equal(hugepin_options_load_file(options, NULL), -EINVAL);
 	assert_int_equal(hugepin_options_load_file(options, "/dev/zero"), -EINVAL);
+	assert_error_has("not a regular file");
+	assert_int_equal(mkfifo(tree_path(&tree, "fifo"), 0600), 0);
+	assert_int_equal(hugepin_options_load_file(options, tree_path(&tree, "fifo")), -EINVAL);	/* at once */
+	assert_error_has("not a regular file");
 	assert_option("host_cap", "0", "default");
 }
 
@@ -475,7 +485,7 @@ static void environment_sets_own_names_and_those_of_paddle(void **state)
 	char *entries[] = {
 		"PATH=/bin", "HUGEPIN_PINNED_CAP=8G", FRACTION "=0.9", "FLAGS_call_stack_level=2", "flags_x=1",
 		"HUGEPIN",
-		"HUGEPIN_TRACE_SPOOL=/tmp/x", "HUGEPIN_VARIABLE_USE_1G_HUGE_PAGE=1", "register_threads=5", NULL,
+		"HUGEPIN_VARIABLE_USE_1G_HUGE_PAGE=1", "register_threads=5", NULL,
 	};
 
 	(void)state;
@@ -489,6 +499,7 @@ static void environment_sets_own_names_and_those_of_paddle(void **state)
 static void bad_variable_and_the_environment_changes_nothing(void **state)
 {
 	char *unknown[] = { "HUGEPIN_HOST_CAP=1G", "HUGEPIN_NO_SUCH=1", NULL };
+	char *trace[] = { "HUGEPIN_TRACE_SPOOL=/tmp/x", NULL };
 	char *lower[] = { "HUGEPIN_HOST_CAP=1G", "HUGEPIN_mount=/x", NULL };
 	char *empty[] = { "HUGEPIN_HOST_CAP=1G", "HUGEPIN_REGISTER_THREADS=", NULL };
 	char *twice[] = { "HUGEPIN_HOST_CAP=1G", "HUGEPIN_HOST_CAP=2G", NULL };
@@ -496,6 +507,7 @@ static void bad_variable_and_the_environment_changes_nothing(void **state)
 	(void)state;
 	assert_int_equal(load_environment(unknown), -ENOENT);
 	assert_error_has("HUGEPIN_NO_SUCH is no option");
+	assert_int_equal(load_environment(trace), -ENOENT);
 	assert_int_equal(load_environment(lower), -ENOENT);
 	assert_int_equal(load_environment(empty), -EINVAL);
 	assert_error_has("register_threads = \"\" (environment)");

@@ -325,6 +325,82 @@ static void a_refused_registration_leaves_nothing_mapped(void **state)
 	end_pool(pool);
 }
 
+static int no_realloc(const char *call)
+{
+	return strcmp(call, "realloc") ? 0 : ENOMEM;
+}
+
+static void a_registration_without_memory_to_book_it_is_no_refusal(void **state)
+{
+	struct hugepin_pool *pool = make_pool_on(make_context(NULL), HUGEPIN_POOL_PINNED, 1, &rung_2m, NULL);
+
+	(void)state;
+	hpi_sys_fault = no_realloc;
+	assert_null(hugepin_alloc(pool, HPI_MIB(8), 0));
+	hpi_sys_fault = NULL;
+	assert_int_equal(errno, ENOMEM);
+	assert_non_null(strstr(hugepin_error(), "no memory to book"));
+	assert_int_equal(stats_of(pool).mapped_bytes, 0);
+	assert_int_equal(runtime.registers, 0);
+	end_pool(pool);
+}
+
+/* Whatever a rung met, the answer is one of those the header tells of. */
+static void what_a_rung_met_comes_out_as_a_documented_error(void **state)
+{
+	static const struct {
+		int met, told;
+	} errors[] = { { -EMFILE, ENOMEM }, { -ENFILE, ENOMEM }, { -EPERM, ENOMEM }, { -ENODEV, ENOMEM },
+		       { -EFBIG, ENOMEM }, { -EDQUOT, EDQUOT }, { -EIO, EIO } };
+	struct hugepin_pool *pool = make_pool_on(make_context(NULL), HUGEPIN_POOL_HOST, 1, &rung_2m, NULL);
+	size_t i;
+
+	(void)state;
+	source_2m.left = 0;
+	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		source_2m.err = errors[i].met;
+		assert_null(hugepin_alloc(pool, 1, 0));
+		assert_int_equal(errno, errors[i].told);
+	}
+	source_2m.err = 0;
+	source_2m.left = 64 * HPI_1G;
+	end_pool(pool);
+}
+
+static void base_pages_beyond_the_containers_memory_are_refused_with_numbers(void **state)
+{
+	struct hugepin_context *ctx = make_context("host_ladder", "base", NULL);
+	struct hugepin_pool *pool;
+
+	(void)state;
+	ctx->topology.limit_bytes = HPI_MIB(8);
+	pool = make_pool(ctx, HUGEPIN_POOL_HOST);
+	assert_null(hugepin_alloc(pool, HPI_MIB(8) + 1, 0));
+	assert_int_equal(errno, ENOMEM);
+	assert_non_null(strstr(hugepin_error(), "asked 8392704 bytes"));
+	assert_non_null(strstr(hugepin_error(), "memory is 8388608"));
+	assert_int_equal(stats_of(pool).mapped_bytes, 0);
+	give(pool, take(pool, HPI_MIB(2)));
+	end_pool(pool);
+}
+
+static void a_chunk_of_base_pages_leaves_half_of_the_containers_memory(void **state)
+{
+	struct hugepin_context *ctx = make_context("pinned_ladder", "base",
+						   "FLAGS_fraction_of_cuda_pinned_memory_to_use", "1.0", NULL);
+	struct hugepin_pool *pool;
+	char *p;
+
+	(void)state;
+	ctx->topology.limit_bytes = HPI_MIB(64);
+	pool = make_pool(ctx, HUGEPIN_POOL_PINNED);
+	assert_int_equal(pool->chunk_bytes, HPI_MIB(64));
+	p = take(pool, HPI_MIB(4));
+	assert_in_range(stats_of(pool).mapped_bytes, HPI_MIB(4), HPI_MIB(34));
+	give(pool, p);
+	end_pool(pool);
+}
+
 static void what_the_runtime_will_not_let_go_stays_mapped_and_booked(void **state)
 {
 	struct hugepin_pool *pool = make_pool_on(make_context(NULL), HUGEPIN_POOL_PINNED, 1, &rung_2m, NULL);
@@ -502,6 +578,10 @@ int main(void)
 		TEST(a_chunk_that_does_not_fit_shrinks_to_what_is_needed),
 		TEST(free_segments_give_way_to_a_block_under_the_cap),
 		TEST(a_refused_registration_leaves_nothing_mapped),
+		TEST(a_registration_without_memory_to_book_it_is_no_refusal),
+		TEST(what_a_rung_met_comes_out_as_a_documented_error),
+		TEST(base_pages_beyond_the_containers_memory_are_refused_with_numbers),
+		TEST(a_chunk_of_base_pages_leaves_half_of_the_containers_memory),
 		TEST(what_the_runtime_will_not_let_go_stays_mapped_and_booked),
 		TEST(a_registration_that_cannot_be_rolled_back_stays_booked),
 		TEST(every_block_of_a_pinned_pool_is_registered),

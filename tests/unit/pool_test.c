@@ -5,6 +5,8 @@
  */
 #include "pool_world.h"
 
+#include <sys/resource.h>
+
 #include <sys/wait.h>
 
 static struct hugepin_pool *base_pool(enum hugepin_pool_kind kind)
@@ -182,6 +184,7 @@ static void zero_size_blocks_take_no_memory(void **state)
 		for (k = 0; k < i; k++)
 			assert_ptr_not_equal(p[i], p[k]);
 	}
+	assert_int_equal(stats_of(pool).active_blocks, 1000);
 	assert_int_equal(hugepin_pool_destroy(pool), -EBUSY);
 	for (i = 0; i < 1000; i++)
 		give(pool, p[i]);
@@ -327,6 +330,27 @@ static void a_longer_struct_is_filled_up_with_zeroes(void **state)
 	assert_int_equal(hugepin_pool_stats_get(pool, &longer.stats), 0);
 	assert_int_equal(longer.later, 0);
 	assert_int_equal(longer.stats.size, sizeof(longer));
+	end_pool(pool);
+}
+
+static void a_size_that_nobody_set_is_refused(void **state)
+{
+	static const size_t sizes[] = { 0, 8, 4097, SIZE_MAX };
+	struct hugepin_pool *pool = fake_pool(HUGEPIN_POOL_HOST);
+	struct hugepin_pool_stats stats;
+	struct hugepin_segment_info info;
+	char *p = take(pool, 1);
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		stats.size = sizes[i];
+		assert_int_equal(hugepin_pool_stats_get(pool, &stats), -EINVAL);
+		info.size = sizes[i];
+		assert_int_equal(hugepin_pool_segment(pool, 0, &info), -EINVAL);
+		assert_int_equal(hugepin_block_segment(pool, p, &info), -EINVAL);
+	}
+	give(pool, p);
 	end_pool(pool);
 }
 
@@ -562,6 +586,16 @@ static int fail_mmap(const char *call)
 	return strcmp(call, "mmap") ? 0 : ENOMEM;
 }
 
+static unsigned int mmaps_until_success;
+
+static int fail_first_mmaps(const char *call)
+{
+	if (strcmp(call, "mmap") || !mmaps_until_success)
+		return 0;
+	mmaps_until_success--;
+	return ENOMEM;
+}
+
 static void creation_fails_cleanly(void **state)
 {
 	struct hugepin_context *ctx = make_context(NULL);
@@ -602,14 +636,97 @@ static void a_block_fails_cleanly_without_memory_for_bookkeeping(void **state)
 			break;
 		assert_int_equal(errno, ENOMEM);
 		assert_int_equal(stats_of(pool).active_bytes, 0);
-		if (!stats_of(pool).mapped_bytes) {
-			assert_int_equal(runtime.bytes, 0);
-			assert_int_equal(source_2m.left, 64 * HPI_1G);
-		}
+		assert_int_equal(stats_of(pool).mapped_bytes, 0);
+		assert_int_equal(runtime.bytes, 0);
+		assert_int_equal(source_2m.left, 64 * HPI_1G);
 	}
 	assert_in_range(i, 3, 16);
 	hpi_sys_fault = NULL;
 	give(pool, p);
+	end_pool(pool);
+}
+
+static void realloc_to_nothing_needs_no_memory(void **state)
+{
+	struct hugepin_pool *pool = fake_pool(HUGEPIN_POOL_HOST);
+	char *p = take(pool, HPI_MIB(3)), *q, *nothing[1000];
+	size_t count = 0, i;
+	uint64_t failed;
+
+	(void)state;
+	/* What the books of zero-size blocks have in store is used up first. */
+	hpi_sys_fault = fail_calloc;
+	do
+		calls_until_failure = 0;
+	while (count < 1000 && (nothing[count] = hugepin_alloc(pool, 0, 0)) && ++count);
+	assert_in_range(count, 1, 999);
+	failed = stats_of(pool).failed_allocs;
+	calls_until_failure = 0;
+	q = hugepin_realloc(pool, p, 0);
+	hpi_sys_fault = NULL;
+	assert_ptr_equal(q, p);
+	assert_string_equal(hugepin_error(), "");
+	for (i = 0; i < count; i++)
+		give(pool, nothing[i]);
+	assert_int_equal(stats_of(pool).requested_bytes, 0);
+	assert_int_equal(stats_of(pool).active_bytes, 64);
+	assert_int_equal(stats_of(pool).active_blocks, 1);
+	assert_int_equal(stats_of(pool).failed_allocs, failed);
+	/* It is a block of no bytes like any other. */
+	q = hugepin_realloc(pool, q, 0);
+	assert_non_null(q);
+	assert_int_equal(stats_of(pool).active_bytes, 0);
+	q = hugepin_realloc(pool, q, 1000);
+	assert_int_equal(stats_of(pool).requested_bytes, 1000);
+	give(pool, q);
+	end_pool(pool);
+}
+
+static uint64_t address_space_used(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return pages * 4096ull;
+}
+
+static void a_limited_address_space_is_left_to_the_program(void **state)
+{
+	static const uint64_t left[] = { HPI_GIB(4), HPI_GIB(16), HPI_GIB(200) };
+	struct hugepin_context *ctx = make_context(NULL);
+	struct rlimit before, limit;
+	struct hugepin_pool *pool;
+	size_t i, window;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	for (i = 0; i < 3; i++) {
+		limit = before;
+		limit.rlim_cur = address_space_used() + left[i];
+		assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+		pool = make_pool(ctx, HUGEPIN_POOL_HOST);
+		assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+		window = (size_t)(pool->window_end - pool->window);
+		assert_true(window >= HPI_1G);
+		assert_true(window == HPI_1G || pool->reserved_bytes <= left[i] / 4);
+		assert_true(pool->reserved_bytes <= left[i] / 2);
+		pool->ladder.count = 1;
+		pool->ladder.rungs[0] = rung_2m;
+		give(pool, take(pool, 0));
+		give(pool, take(pool, HPI_MIB(3)));
+		assert_int_equal(hugepin_pool_destroy(pool), 0);
+	}
+	/* A limit that nobody told of: both ranges become smaller until they fit. */
+	mmaps_until_success = 3;
+	hpi_sys_fault = fail_first_mmaps;
+	pool = make_pool(ctx, HUGEPIN_POOL_HOST);
+	hpi_sys_fault = NULL;
+	assert_true(pool->window_end - pool->window <= (ptrdiff_t)(4 * ctx->topology.memory_bytes / 8 + HPI_1G) ||
+		    pool->window_end - pool->window <= (ptrdiff_t)HPI_GIB(8));
+	assert_true(pool->nothing_end - pool->nothing <= (pool->window_end - pool->window) / 4);
 	end_pool(pool);
 }
 
@@ -627,12 +744,15 @@ int main(void)
 		TEST(zero_flag_gives_zeroes_and_does_not_touch_fresh_memory),
 		TEST(unknown_flags_and_foreign_pointers_are_refused),
 		TEST(a_longer_struct_is_filled_up_with_zeroes),
+		TEST(a_size_that_nobody_set_is_refused),
 		TEST(active_bytes_end_at_zero),
 		TEST(a_child_reads_every_byte_and_its_calls_are_refused),
 		TEST(threads_share_a_pool),
 		TEST(blocks_come_and_go_while_the_pool_registers),
 		TEST(creation_fails_cleanly),
 		TEST(a_block_fails_cleanly_without_memory_for_bookkeeping),
+		TEST(realloc_to_nothing_needs_no_memory),
+		TEST(a_limited_address_space_is_left_to_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

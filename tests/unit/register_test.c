@@ -185,7 +185,7 @@ static void test_halving_ends_at_2m(void **state)
 	(void)state;
 	restart("cuda", "1G", "1");
 	loopback.limit(HPI_2M - PAGE);
-	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(16)), -ENOMEM);
+	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(16)), -EIO);
 	assert_text("CUDA_ERROR_OUT_OF_MEMORY");
 	assert_text("chunk of 2097152 bytes at offset 0");
 	assert_int_equal(ledger().calls, 4);		/* 16, 8, 4, 2 MiB */
@@ -625,7 +625,7 @@ static int register_under_a_limit(char *huge)
 		if (as_limited_user(HPI_MIB(8)))
 			_exit(77);
 		ctx = context("none", "1G", "1");
-		if (hpi_register_range(ctx, memory, HPI_MIB(16)) != -ENOMEM || locked_kib() ||
+		if (hpi_register_range(ctx, memory, HPI_MIB(16)) != -EIO || locked_kib() ||
 		    !strstr(hugepin_error(), "the limit is 8388608"))
 			_exit(1);
 		if (huge && (hpi_register_range(ctx, huge, HPI_MIB(16)) || locked_kib() ||

@@ -498,6 +498,52 @@ static void mount_point_may_hold_blanks(void **state)
 	assert_limit(GIB(1));
 }
 
+static void assert_headroom(uint64_t expected)
+{
+	uint64_t headroom = 0;
+
+	assert_int_equal(hpi_cgroup_memory_headroom(tree.root, &headroom), 0);
+	if (headroom != expected)
+		fail_msg("headroom is %llu, expected %llu", (unsigned long long)headroom,
+			 (unsigned long long)expected);
+}
+
+static void headroom_is_the_least_of_any_ancestor_with_file_pages_free_v2(void **state)
+{
+	(void)state;
+	tree_write(&tree, "proc/self/cgroup", "0::/a/b\n");
+	tree_write(&tree, "proc/self/mountinfo", "31 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	assert_headroom(UINT64_MAX);
+	tree_write(&tree, V2 "a/b/memory.max", "1000000\n");
+	assert_headroom(1000000);
+	tree_write(&tree, V2 "a/b/memory.current", "600000\n");
+	assert_headroom(400000);
+	tree_write(&tree, V2 "a/b/memory.stat", "anon 1\ninactive_anon 7\nactive_file 100000\ninactive_file 20000\n");
+	assert_headroom(520000);
+	tree_write(&tree, V2 "a/memory.max", "2000000\n");
+	tree_write(&tree, V2 "a/memory.current", "1900000\n");
+	assert_headroom(100000);
+	tree_write(&tree, V2 "a/memory.current", "2900000\n");	/* the limit was lowered */
+	assert_headroom(0);
+}
+
+static void headroom_counts_the_groups_below_v1(void **state)
+{
+	(void)state;
+	tree_write(&tree, "proc/self/cgroup", "5:memory:/a\n");
+	tree_write(&tree, "proc/self/mountinfo",
+		   "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+	tree_write(&tree, V1 "a/memory.limit_in_bytes", "9223372036854771712\n");
+	tree_write(&tree, V1 "a/memory.usage_in_bytes", "700000\n");
+	tree_write(&tree, V1 "a/memory.stat",
+		   "inactive_file 1\nactive_file 1\nhierarchical_memory_limit 1000000\ntotal_inactive_file 50000\n"
+		   "total_active_file 4000\n");
+	assert_headroom(354000);
+	tree_write(&tree, V1 "a/memory.usage_in_bytes", "lots\n");
+	assert_int_equal(hpi_cgroup_memory_headroom(tree.root, &(uint64_t){ 0 }), -EIO);
+	assert_non_null(strstr(hugepin_error(), "memory.usage_in_bytes"));
+}
+
 static void malformed_limit_is_an_error_that_names_the_file(void **state)
 {
 	(void)state;
@@ -533,6 +579,8 @@ int main(void)
 		TEST(limit_is_found_where_the_mount_shows_the_group_itself),
 		TEST(limit_is_found_at_the_usual_mounts_without_mountinfo),
 		TEST(mount_point_may_hold_blanks),
+		TEST(headroom_is_the_least_of_any_ancestor_with_file_pages_free_v2),
+		TEST(headroom_counts_the_groups_below_v1),
 		TEST(malformed_limit_is_an_error_that_names_the_file),
 	};
 

@@ -95,6 +95,8 @@ int main(int argc, char **argv)
 	pthread_t threads[THREADS];
 
 	family();
+	if (!strcmp(how, "aligned"))	/* more than a trace can tell of; address space only */
+		free(memalign((size_t)1 << 32, 6000));
 	for (size_t i = 0; i < THREADS; i++)
 		must(!pthread_create(&threads[i], NULL, worker, (void *)i), "pthread_create");
 	for (size_t i = 0; i < THREADS; i++)
