@@ -7,6 +7,7 @@
 #include "pool_world.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define KNOBS		"/sys/kernel/mm/hugepages/hugepages-2048kB/"
@@ -102,6 +103,7 @@ static void take_and_die(int told_fd, int signal_number)
 	struct hugepin_pool *pool = huge_pool(HUGEPIN_POOL_HOST);
 	char *p = hugepin_alloc(pool, 177 * HPI_2M, 0);
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL);	/* a test that is killed must not leave the pages taken */
 	if (!p || write(told_fd, "x", 1) != 1)
 		_exit(1);
 	if (signal_number == SIGABRT)

@@ -13,13 +13,13 @@ _hugepinctl()
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		words='status reserve release help --version --help'
+		words='status reserve release run help --version --help'
 	else
 		case $command in
 		status) words='--json --help' ;;
 		reserve) words='--dry-run --partial --wait --json --help' ;;
 		release) words='--dry-run --all --json --help' ;;
-		help) words='status reserve release' ;;
+		help) words='status reserve release run' ;;
 		*) return ;;
 		esac
 		# A colon begins a new word in bash: behind one there is a class or a count, which nobody can guess.

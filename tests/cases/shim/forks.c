@@ -38,6 +38,7 @@ static void each_has_its_own(void)
 	EXPECT(!pipe(to_child) && !pipe(to_parent));
 	pid = fork();
 	if (!pid) {
+		close(to_child[1]);	/* so that it ends with a parent that fails */
 		EXPECT(block[0] == 1 && block[10 * MIB - 1] == 1);
 		memset(block, 2, 5 * MIB);
 		EXPECT(write(to_parent[1], &token, 1) == 1 && read(to_child[0], &token, 1) == 1);
