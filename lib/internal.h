@@ -395,7 +395,7 @@ int hpi_arena_create(struct hpi_arena **out);
 void hpi_arena_destroy(struct hpi_arena *arena);
 /* Adds free space; coalesces with neighbours that touch it. @zeroed: all its bytes are zero. */
 int hpi_arena_add(struct hpi_arena *arena, void *addr, uint64_t bytes, bool zeroed);
-/* Bookkeeping memory for one more block and one more piece of space: hpi_arena_alloc() then does not fail for lack of it. */
+/* Bookkeeping memory for a piece of space and a block in it, which then do not fail for lack of it. */
 int hpi_arena_reserve(struct hpi_arena *arena);
 /* Takes away space that is wholly free; -EBUSY if any of it is in use, -ENOENT if it is not the arena's. */
 int hpi_arena_remove(struct hpi_arena *arena, void *addr, uint64_t bytes);

@@ -43,8 +43,12 @@ static uint64_t base_surplus(const struct hugepin_pool *pool, uint64_t need)
 	if (hpi_sys_read_field("/proc/meminfo", "MemAvailable:", text, sizeof(text)))
 		return 0;
 	text[strspn(text, "0123456789")] = '\0';	/* a unit follows */
-	if (hpi_size_parse_uint(text, &kib) || hpi_cgroup_memory_headroom("", &headroom))
+	if (hpi_size_parse_uint(text, &kib))
 		return 0;
+	if (hpi_cgroup_memory_headroom("", &headroom)) {
+		hpi_error_clear();	/* no surplus is no failure */
+		return 0;
+	}
 	left = min_bytes(min_bytes(left, kib * 1024), headroom);
 	return left > need ? (left - need) / 2 : 0;
 }
@@ -115,7 +119,7 @@ int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes)
 		err = hpi_pool_descend(pool, grow_on, &wish);
 	if (!err)
 		return 0;
-	/* What a rung met (it is not on this machine, no descriptor is left) is in the text; who asks for memory got none. */
+	/* What a rung met (not on this machine, no descriptor left) is in the text; who asks for memory got none. */
 	if (err != -EDQUOT && err != -EIO)
 		err = -ENOMEM;
 	return hpi_pool_refuse(pool, err, "growing for a block", bytes);

@@ -11,29 +11,33 @@
 #include "internal.h"
 
 /*
- * Where a container has no room, the kernel does not refuse the pages: it kills. A limit is no promise, since others use
- * the same memory, but what exceeds all of it, or what is left of it and of swap together, cannot come to a good end.
+ * Where a container has no room, the kernel does not refuse the pages: it kills. A limit is no promise, since others
+ * use the same memory; but what exceeds all of it, or what is left of it and of swap, cannot come to a good end.
  */
 static int check_container(struct hugepin_context *ctx, uint64_t bytes)
 {
+	uint64_t charge = bytes + bytes / 512;		/* page tables are charged too */
 	uint64_t headroom, swap_kib = 0;
 	char text[32];
 
 	if (bytes > ctx->topology.limit_bytes)
 		return hpi_error(-ENOMEM, "base: asked %llu bytes, the container's or machine's memory is %llu",
 				 (unsigned long long)bytes, (unsigned long long)ctx->topology.limit_bytes);
-	if (hpi_cgroup_memory_headroom("", &headroom) || bytes <= headroom)
+	if (hpi_cgroup_memory_headroom("", &headroom)) {
+		hpi_error_clear();	/* what cannot be known forbids nothing */
+		return 0;
+	}
+	if (charge <= headroom)
 		return 0;
 	if (!hpi_sys_read_field("/proc/meminfo", "SwapFree:", text, sizeof(text))) {
 		text[strspn(text, "0123456789")] = '\0';	/* a unit follows */
 		hpi_size_parse_uint(text, &swap_kib);
 	}
-	if (bytes - headroom <= swap_kib * 1024)
+	if (charge - headroom <= swap_kib * 1024)
 		return 0;
-	return hpi_error(-ENOMEM,
-			 "base: asked %llu bytes, the container's memory limit leaves %llu, and swap %llu; the limit is %llu",
-			 (unsigned long long)bytes, (unsigned long long)headroom, (unsigned long long)swap_kib * 1024,
-			 (unsigned long long)ctx->topology.limit_bytes);
+	return hpi_error(-ENOMEM, "base: asked %llu bytes, the container has %llu left of its limit of %llu, and %llu "
+			 "of swap", (unsigned long long)bytes, (unsigned long long)headroom,
+			 (unsigned long long)ctx->topology.limit_bytes, (unsigned long long)swap_kib * 1024);
 }
 
 static int map(struct hugepin_context *ctx, const struct hpi_request *request, struct hpi_mapping *out)

@@ -367,6 +367,27 @@ static void what_a_rung_met_comes_out_as_a_documented_error(void **state)
 	end_pool(pool);
 }
 
+static int no_files(const char *call)
+{
+	return strcmp(call, "memfd") && strcmp(call, "open") ? 0 : EMFILE;
+}
+
+static void without_descriptors_a_pool_goes_on_to_base_pages(void **state)
+{
+	struct hugepin_pool *pool = make_pool(make_context("host_ladder", "hugetlb:2M,base", NULL), HUGEPIN_POOL_HOST);
+	char *p;
+
+	(void)state;
+	hpi_sys_fault = no_files;
+	p = take(pool, HPI_MIB(1));
+	hpi_sys_fault = NULL;
+	assert_int_equal(segment_of_block(pool, p).provider, HUGEPIN_PROVIDER_BASE);
+	assert_int_equal(stats_of(pool).fallbacks, 1);
+	assert_non_null(strstr(told.last, strerror(EMFILE)));
+	give(pool, p);
+	end_pool(pool);
+}
+
 static void base_pages_beyond_the_containers_memory_are_refused_with_numbers(void **state)
 {
 	struct hugepin_context *ctx = make_context("host_ladder", "base", NULL);
@@ -580,6 +601,7 @@ int main(void)
 		TEST(a_refused_registration_leaves_nothing_mapped),
 		TEST(a_registration_without_memory_to_book_it_is_no_refusal),
 		TEST(what_a_rung_met_comes_out_as_a_documented_error),
+		TEST(without_descriptors_a_pool_goes_on_to_base_pages),
 		TEST(base_pages_beyond_the_containers_memory_are_refused_with_numbers),
 		TEST(a_chunk_of_base_pages_leaves_half_of_the_containers_memory),
 		TEST(what_the_runtime_will_not_let_go_stays_mapped_and_booked),

@@ -125,6 +125,7 @@ static void test_bad_requests_are_refused_before_the_module_is_asked(void **stat
 		int err;
 	} bad[] = {
 		{ .size = 4, .bytes = 1, .err = -EINVAL, .text = "size is 4" },
+		{ .size = 4097, .bytes = 1, .err = -EINVAL, .text = "size is 4097" },
 		{ .bytes = 0, .err = -EINVAL, .text = "0 bytes" },
 		{ .bytes = UINT64_MAX, .err = -EINVAL, .text = "18446744073709551615 bytes" },
 		{ .bytes = 1, .flags = 6, .err = -EINVAL, .text = "flags 0x6" },

@@ -73,6 +73,8 @@ static void test_entries_come_by_node_and_1g_first(void **state)
 	assert_int_equal(hugepin_reserve_at(ctx, 4, &info), -ENOENT);
 	assert_text("there are 4");
 	assert_int_equal(hugepin_reserve_at(ctx, (size_t)-1, &info), -ENOENT);
+	info.size = 4097;
+	assert_int_equal(hugepin_reserve_at(ctx, 0, &info), -EINVAL);
 	info.size = 8;
 	assert_int_equal(hugepin_reserve_at(ctx, 0, &info), -EINVAL);
 	assert_int_equal(hugepin_reserve_at(ctx, 0, NULL), -EINVAL);

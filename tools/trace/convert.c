@@ -60,7 +60,7 @@ static struct hp_trace_event event_of(struct converter *to, const struct spool_r
 	return (struct hp_trace_event){
 		.kind = kind,
 		.thread = record->thread - 1,
-		/* The format has no room for more; what is aligned to 2 GiB is enough to replay the largest pages. */
+		/* The format has no room for more, and there are no pages as large as that. */
 		.align_log2 = record->align_log2 < HP_TRACE_MAX_ALIGN_LOG2 ? record->align_log2 :
 			      HP_TRACE_MAX_ALIGN_LOG2,
 		.time_us = to->time_us,

@@ -29,7 +29,7 @@
  * An event:
  *   1 byte   bits 0-1  kind: 0 alloc, 1 calloc, 2 realloc, 3 free
  *            bit  2    the thread is another than the event's before (at first: than 0)
- *            bits 3-7  alloc, calloc: log2 of the alignment asked for, 31 for more, 0 where none was; else 0
+ *            bits 3-7  alloc, calloc: log2 of the alignment asked for (31: or more), 0 for none; else 0
  *   varint   microseconds since the event before
  *   varint   thread, only with bit 2
  *   varint   realloc, free: how many blocks ago the old one was allocated, 1 for the latest
