@@ -213,7 +213,7 @@ static void permissions_and_the_sticky_bit_hold(const void *arg)
 
 static void the_mount_s_limits_hold_below(const void *arg)
 {
-	int root = fs_mount("limit_2m=3", NULL), one = make_directory(root, "one", 0755);
+	int root = fs_mount("limit_2m=3,limit_1g=0", NULL), one = make_directory(root, "one", 0755);
 	struct hugepin_shortfall short_of = { 0 };
 	struct hugepin_create args = create_args(2 * PAGE_2M, CLASS_2M);
 	struct statfs fs;
