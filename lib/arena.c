@@ -143,18 +143,59 @@ nothing_fits:
 	return NULL;
 }
 
-int hpi_arena_free(struct hpi_arena *arena, void *ptr)
+/* The user's block at @ptr, or NULL. */
+static struct chunk *used_chunk(const struct hpi_arena *arena, const void *ptr)
 {
 	struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);
 
-	if (!c)
-		return -EINVAL;
+	return c && c->state == CHUNK_USED ? c : NULL;
+}
+
+static void release(struct hpi_arena *arena, struct chunk *c)
+{
 	hpi_table_remove(&arena->table, c->addr);
-	arena->active -= c->bytes;
-	arena->requested -= c->requested;
 	c->state = CHUNK_FREE;
 	c->clean = 0;
 	hpi_arena_settle(arena, c);
+}
+
+int hpi_arena_free(struct hpi_arena *arena, void *ptr)
+{
+	struct chunk *c = used_chunk(arena, ptr);
+
+	if (!c)
+		return -EINVAL;
+	arena->active -= c->bytes;
+	arena->requested -= c->requested;
+	release(arena, c);
+	return 0;
+}
+
+int hpi_arena_retire(struct hpi_arena *arena, void *ptr, uint64_t *bytes)
+{
+	struct chunk *c = used_chunk(arena, ptr);
+
+	if (!c)
+		return -EINVAL;
+	arena->active -= c->bytes;
+	arena->requested -= c->requested;
+	arena->retired += c->bytes;
+	arena->retired_blocks++;
+	c->state = CHUNK_RETIRED;
+	c->requested = 0;
+	*bytes = c->bytes;
+	return 0;
+}
+
+int hpi_arena_return(struct hpi_arena *arena, void *ptr)
+{
+	struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);
+
+	if (!c || c->state != CHUNK_RETIRED)
+		return -EINVAL;
+	arena->retired -= c->bytes;
+	arena->retired_blocks--;
+	release(arena, c);
 	return 0;
 }
 
@@ -200,7 +241,7 @@ static int resize_rounded(struct hpi_arena *arena, struct chunk *c, uint64_t byt
 
 int hpi_arena_resize(struct hpi_arena *arena, void *ptr, uint64_t bytes)
 {
-	struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);
+	struct chunk *c = used_chunk(arena, ptr);
 	uint64_t before;
 	int err;
 
@@ -220,7 +261,7 @@ int hpi_arena_resize(struct hpi_arena *arena, void *ptr, uint64_t bytes)
 
 uint64_t hpi_arena_block_bytes(const struct hpi_arena *arena, const void *ptr)
 {
-	const struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);
+	const struct chunk *c = used_chunk(arena, ptr);
 
 	return c ? c->requested : UINT64_MAX;
 }
@@ -229,10 +270,11 @@ void hpi_arena_stats(const struct hpi_arena *arena, struct hpi_arena_stats *out)
 {
 	*out = (struct hpi_arena_stats){
 		.mapped_bytes = arena->mapped,
-		.free_bytes = arena->mapped - arena->active,
+		.free_bytes = arena->mapped - arena->active - arena->retired,
 		.active_bytes = arena->active,
 		.requested_bytes = arena->requested,
-		.active_blocks = arena->table.used,
+		.retired_bytes = arena->retired,
+		.active_blocks = arena->table.used - arena->retired_blocks,
 		.largest_free_bytes = hpi_bins_largest(&arena->bins),
 	};
 }

@@ -8,7 +8,7 @@
  *	[0x80000000, 0x80200000) --->   low wall <-> used <-> high wall
  *
  *	bins:  free chunks by size      (row, column) -> list, with a bit for each list that is not empty
- *	table: used chunks by address   the only way from a pointer to its chunk
+ *	table: used and retired chunks  the only way from an address to its chunk
  *
  * Nothing is ever written to or read from the memory that is managed: it may be a device's, or under DMA.
  * Descriptors come from slabs of the C library's heap and go back there when the arena ends.
@@ -17,7 +17,7 @@
  * - runs do not overlap and do not touch; the chunks of a run cover it exactly;
  * - no two free chunks are neighbours;
  * - addresses and sizes of chunks are multiples of HPI_ARENA_GRAIN;
- * - every free chunk is in the bin of its size, every used chunk in the table.
+ * - every free chunk is in the bin of its size, every used or retired chunk in the table.
  *
  * A walled run needs no special case at its ends: a wall is never free, so merging stops there.
  */
@@ -31,6 +31,7 @@
 enum chunk_state {
 	CHUNK_FREE,
 	CHUNK_USED,
+	CHUNK_RETIRED,		/* the user has given it back; not free before somebody says so */
 	CHUNK_WALL,
 };
 
@@ -48,7 +49,7 @@ struct chunk {
 		};
 	};
 	union {
-		uint64_t requested;			/* used: what the user asked for */
+		uint64_t requested;			/* used: what the user asked for; retired: 0 */
 		uint64_t clean;				/* free: so many bytes at its end are known to be zero */
 	};
 	uint32_t state;
@@ -132,7 +133,8 @@ void *hpi_store_calloc(size_t bytes);
 struct hpi_arena {
 	struct store store;
 	struct table table;
-	uint64_t mapped, active, requested;		/* bytes */
+	uint64_t mapped, active, requested, retired;	/* bytes */
+	uint64_t retired_blocks;
 	struct run **runs;				/* ordered by address */
 	size_t run_count, run_room;
 	struct bins bins;

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 struct tally {
-	uint64_t free_chunks, used_chunks, mapped, active, requested;
+	uint64_t free_chunks, used_chunks, retired_chunks, mapped, active, requested, retired;
 };
 
 static int check_chunk(const struct hpi_arena *arena, const struct chunk *c, struct tally *tally)
@@ -24,6 +24,13 @@ static int check_chunk(const struct hpi_arena *arena, const struct chunk *c, str
 		tally->used_chunks++;
 		tally->active += c->bytes;
 		tally->requested += c->requested;
+		return 0;
+	}
+	if (c->state == CHUNK_RETIRED) {
+		if (hpi_table_find(&arena->table, c->addr) != c)
+			return hpi_error(-EUCLEAN, "retired chunk %#lx is not in the table", c->addr);
+		tally->retired_chunks++;
+		tally->retired += c->bytes;
 		return 0;
 	}
 	if (c->state != CHUNK_FREE)
@@ -77,8 +84,11 @@ int hpi_arena_check(const struct hpi_arena *arena)
 	/* Bins hold free chunks of the right size only; as many as there are in the runs, so exactly those. */
 	if (binned != tally.free_chunks)
 		return hpi_error(-EUCLEAN, "%lu chunks in bins, %lu free", binned, tally.free_chunks);
-	if (arena->table.used != tally.used_chunks)
-		return hpi_error(-EUCLEAN, "%zu chunks in the table, %lu used", arena->table.used, tally.used_chunks);
+	if (arena->table.used != tally.used_chunks + tally.retired_chunks ||
+	    arena->retired_blocks != tally.retired_chunks || arena->retired != tally.retired)
+		return hpi_error(-EUCLEAN, "%zu chunks in the table, %lu used; %lu retired of %lu bytes, counted %lu of %lu",
+				 arena->table.used, tally.used_chunks, tally.retired_chunks, tally.retired,
+				 arena->retired_blocks, arena->retired);
 	if (arena->mapped != tally.mapped || arena->active != tally.active || arena->requested != tally.requested)
 		return hpi_error(-EUCLEAN, "counters say %lu mapped, %lu active, %lu requested; chunks %lu, %lu, %lu",
 				 arena->mapped, arena->active, arena->requested, tally.mapped, tally.active,

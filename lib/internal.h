@@ -389,7 +389,8 @@ bool hpi_registry_has(struct hpi_registry *registry, const void *addr, uint64_t 
 
 struct hpi_arena;
 struct hpi_arena_stats {
-	uint64_t mapped_bytes, free_bytes, active_bytes, requested_bytes, active_blocks, largest_free_bytes;
+	uint64_t mapped_bytes, free_bytes, active_bytes, requested_bytes, retired_bytes, active_blocks;
+	uint64_t largest_free_bytes;
 };
 int hpi_arena_create(struct hpi_arena **out);
 void hpi_arena_destroy(struct hpi_arena *arena);
@@ -406,6 +407,9 @@ uint64_t hpi_arena_free_before(const struct hpi_arena *arena, const void *end);
  * if the block's bytes are known to be zero. */
 void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed);
 int hpi_arena_free(struct hpi_arena *arena, void *ptr);			/* -EINVAL: not a block in use */
+/* A block that its user has given back, but that must not be used yet: from then on only hpi_arena_return() takes it. */
+int hpi_arena_retire(struct hpi_arena *arena, void *ptr, uint64_t *bytes);	/* -EINVAL: not a block in use */
+int hpi_arena_return(struct hpi_arena *arena, void *ptr);		/* -EINVAL: not a retired block */
 /* In place: shrinks always, grows if the free chunk behind it suffices; -ENOSPC. */
 int hpi_arena_resize(struct hpi_arena *arena, void *ptr, uint64_t bytes);
 uint64_t hpi_arena_block_bytes(const struct hpi_arena *arena, const void *ptr);	/* requested; UINT64_MAX: no block */

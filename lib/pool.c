@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pools: made, used and ended. Blocks come from the arena under a lock that is never held over anything slow.
+ * Pools: made, used and ended.
  */
 #include "pool.h"
 
@@ -140,95 +140,12 @@ int hugepin_pool_destroy(struct hugepin_pool *pool)
 	return 0;
 }
 
-static bool is_zero_size(const struct hugepin_pool *pool, const void *ptr)
-{
-	return (const char *)ptr >= pool->nothing && (const char *)ptr < pool->nothing_end;
-}
-
-/* A block from what is mapped. -ENOSPC: nothing fits. */
-static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
-{
-	struct hpi_arena *arena = bytes ? pool->arena : pool->zero_size;
-	void *p;
-
-	pthread_mutex_lock(&pool->lock);
-	p = hpi_arena_alloc(arena, alignment, bytes, zeroed);
-	if (p) {
-		pool->allocs++;
-		hpi_pool_note_peaks(pool);
-	}
-	pthread_mutex_unlock(&pool->lock);
-	if (!p)
-		return -errno;
-	*out = p;
-	return 0;
-}
-
-/* What a block will need in the books, so that no growth is made for one that then cannot be booked. */
-static int reserve_books(struct hugepin_pool *pool)
-{
-	int err;
-
-	pthread_mutex_lock(&pool->lock);
-	err = hpi_arena_reserve(pool->arena);
-	pthread_mutex_unlock(&pool->lock);
-	return err;
-}
-
-/* After a growth that was of no use; the error text stays that of the reason. */
-static void shrink_to(struct hugepin_pool *pool, uint64_t bytes)
-{
-	char text[512];
-	uint64_t given = 0;
-
-	snprintf(text, sizeof(text), "%s", hugepin_error());
-	if (hpi_segments_trim(pool, bytes, &given))
-		hpi_log(HUGEPIN_LOG_ERROR, "%s pool: after a failed block: %s", hpi_pool_name(pool), hugepin_error());
-	hpi_error(-ENOMEM, "%s", text);
-}
-
-/*
- * Threads that did not find room queue up here; whoever is first may grow enough for the next. A thread that took what
- * was reserved in the books meanwhile leaves the growth without its block: then it is given back.
- */
-static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
-{
-	uint64_t before = 0;
-	bool grown = false;
-	int err;
-
-	pthread_mutex_lock(&pool->growth);
-	for (;;) {
-		err = take(pool, alignment, bytes, zeroed, out);
-		if (err != -ENOSPC)
-			break;
-		err = reserve_books(pool);
-		if (err)
-			break;
-		if (!grown)
-			before = hpi_pool_mapped(pool);
-		grown = true;
-		err = hpi_pool_grow(pool, alignment, bytes);
-		if (err)
-			break;
-	}
-	if (err && grown && hpi_pool_mapped(pool) > before)
-		shrink_to(pool, before);
-	pthread_mutex_unlock(&pool->growth);
-	return err;
-}
-
 static void *allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags)
 {
 	bool zeroed = false;
 	void *p;
-	int err;
+	int err = hpi_block_take(pool, alignment, bytes, &zeroed, &p);
 
-	err = take(pool, alignment, bytes, &zeroed, &p);
-	if (err == -ENOSPC && bytes)
-		err = take_growing(pool, alignment, bytes, &zeroed, &p);
-	else if (err == -ENOSPC)
-		err = hpi_error(-ENOMEM, "%s pool: no address left for another block of no bytes", hpi_pool_name(pool));
 	if (err) {
 		pthread_mutex_lock(&pool->lock);
 		pool->failed_allocs++;
@@ -272,12 +189,7 @@ int hugepin_free(struct hugepin_pool *pool, void *ptr)
 
 	if (err || !ptr)
 		return err;
-	pthread_mutex_lock(&pool->lock);
-	err = hpi_arena_free(is_zero_size(pool, ptr) ? pool->zero_size : pool->arena, ptr);
-	if (!err)
-		pool->frees++;
-	pthread_mutex_unlock(&pool->lock);
-	return err ? not_a_block(pool, ptr) : 0;
+	return hpi_block_free(pool, ptr) ? not_a_block(pool, ptr) : 0;
 }
 
 /* Resizes in what is mapped. @old is set to the size until now. */
@@ -340,7 +252,7 @@ static void *empty(struct hugepin_pool *pool, void *ptr)
 	pthread_mutex_unlock(&pool->lock);
 	if (old == UINT64_MAX)
 		return fail(not_a_block(pool, ptr));
-	if (!take(pool, HPI_POOL_GRAIN, 0, NULL, &p)) {
+	if (!hpi_block_take(pool, HPI_POOL_GRAIN, 0, NULL, &p)) {
 		hugepin_free(pool, ptr);
 		return p;
 	}
@@ -357,7 +269,7 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 		return fail(err);
 	if (!ptr)
 		return allocate(pool, HPI_POOL_GRAIN, bytes, 0);
-	if (is_zero_size(pool, ptr)) {
+	if (hpi_block_is_empty(pool, ptr)) {
 		if (!is_zero_size_block(pool, ptr))
 			return fail(not_a_block(pool, ptr));
 		return bytes ? move(pool, ptr, 0, bytes) : ptr;

@@ -114,6 +114,31 @@ int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *
 int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes);
 int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, uint64_t bytes);
 
+/* ---- pool_block.c: blocks come and go ---- */
+
+/* Grows the pool if it must. -ENOMEM, -EDQUOT, -EIO, with the text set. @zeroed: see hpi_arena_alloc(). */
+int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out);
+int hpi_block_free(struct hugepin_pool *pool, void *ptr);	/* -EINVAL without a text: not a block in use */
+/*
+ * Takes a block from its user without making it free: garbage, or behind a fence. Counts as a free, and as deferred
+ * until hpi_block_return(). -EINVAL without a text: not a block in use. @bytes: as rounded; 0: it had none, and is free.
+ */
+int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes);
+void hpi_block_return(struct hugepin_pool *pool, void *ptr);	/* a retired block becomes free */
+bool hpi_block_is_empty(const struct hugepin_pool *pool, const void *ptr);	/* an address for blocks of no bytes */
+
+/*
+ * A block on its way from hpi_block_retire() to hpi_block_return(), handed from queue to queue: first behind its fences
+ * (pool_fence.c), then garbage (pool_garbage.c). Whoever cannot get memory for one does the waiting at once instead: a
+ * free never fails for that.
+ */
+struct hpi_retired {
+	struct hpi_retired *next;
+	void *ptr;
+	uint64_t bytes;
+	struct hugepin_scope *scope;		/* it was taken in, or NULL */
+};
+
 /* ---- pool_stats.c ---- */
 
 uint64_t hpi_pool_mapped(const struct hugepin_pool *pool);	/* needs either lock */

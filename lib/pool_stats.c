@@ -55,7 +55,7 @@ static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats 
 	hpi_arena_stats(pool->zero_size, &zero_size);
 	*out = (struct hugepin_pool_stats){
 		.active_bytes = arena.active_bytes + pool->variable_bytes,
-		.deferred_bytes = pool->leaving_bytes,
+		.deferred_bytes = pool->leaving_bytes + arena.retired_bytes,
 		.free_bytes = arena.free_bytes,
 		.mapped_bytes = hpi_pool_mapped(pool),
 		.registered_bytes = pool->registered_bytes,

@@ -48,7 +48,7 @@ static struct hpi_arena_stats stats_of(struct hpi_arena *arena)
 
 	assert_int_equal(hpi_arena_check(arena), 0);
 	hpi_arena_stats(arena, &stats);
-	assert_int_equal(stats.mapped_bytes, stats.free_bytes + stats.active_bytes);
+	assert_int_equal(stats.mapped_bytes, stats.free_bytes + stats.active_bytes + stats.retired_bytes);
 	return stats;
 }
 
@@ -226,6 +226,37 @@ static void pointers_that_are_no_blocks_are_refused(void **state)
 }
 
 /* C045 */
+static void a_retired_block_is_neither_the_users_nor_free(void **state)
+{
+	struct hpi_arena *arena = *state;
+	uint64_t bytes = 0;
+	char *p, *q;
+
+	assert_int_equal(hpi_arena_add(arena, BASE, HPI_MIB(1), false), 0);
+	p = take(arena, 1000);
+	assert_int_equal(hpi_arena_return(arena, p), -EINVAL);
+	assert_int_equal(hpi_arena_retire(arena, p, &bytes), 0);
+	assert_int_equal(bytes, 1024);
+	assert_int_equal(stats_of(arena).active_bytes, 0);
+	assert_int_equal(stats_of(arena).active_blocks, 0);
+	assert_int_equal(stats_of(arena).requested_bytes, 0);
+	assert_int_equal(stats_of(arena).retired_bytes, 1024);
+
+	assert_int_equal(hpi_arena_retire(arena, p, &bytes), -EINVAL);
+	assert_int_equal(hpi_arena_free(arena, p), -EINVAL);
+	assert_int_equal(hpi_arena_resize(arena, p, 64), -EINVAL);
+	assert_int_equal(hpi_arena_block_bytes(arena, p), UINT64_MAX);
+	assert_false(hpi_arena_is_free(arena, BASE, HPI_MIB(1)));
+	assert_int_equal(hpi_arena_remove(arena, BASE, HPI_MIB(1)), -EBUSY);
+	q = take(arena, 1000);
+	assert_ptr_not_equal(q, p);
+
+	assert_int_equal(hpi_arena_return(arena, p), 0);
+	assert_int_equal(hpi_arena_return(arena, p), -EINVAL);
+	assert_int_equal(stats_of(arena).retired_bytes, 0);
+	assert_ptr_equal(take(arena, 1000), p);
+}
+
 static void sizes_near_the_end_of_64_bits_fit_nowhere(void **state)
 {
 	static const uint64_t sizes[] = { SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX - 63, (1ull << 63) - 1, 1ull << 62,
@@ -633,6 +664,7 @@ int main(void)
 		TEST(an_aligned_block_finds_the_one_chunk_that_has_room_for_it),
 		TEST(what_is_zero_is_known_and_what_was_used_is_not),
 		TEST(pointers_that_are_no_blocks_are_refused),
+		TEST(a_retired_block_is_neither_the_users_nor_free),
 		TEST(sizes_near_the_end_of_64_bits_fit_nowhere),
 		TEST(a_block_is_resized_in_place_or_left_as_it_is),
 		TEST(only_free_space_is_taken_away),

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Blocks come and go. This file alone knows where a block lives: in the arena, or among those of no bytes. The lock is
+ * never held over anything slow; growth is.
+ *
+ *	nothing -> used -> free
+ *	           used -> retired -> free		given back, but garbage or behind a fence
+ */
+#include "pool.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+bool hpi_block_is_empty(const struct hugepin_pool *pool, const void *ptr)
+{
+	return (const char *)ptr >= pool->nothing && (const char *)ptr < pool->nothing_end;
+}
+
+/* A block from what is mapped. -ENOSPC: nothing fits. */
+static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
+{
+	struct hpi_arena *arena = bytes ? pool->arena : pool->zero_size;
+	void *p;
+
+	pthread_mutex_lock(&pool->lock);
+	p = hpi_arena_alloc(arena, alignment, bytes, zeroed);
+	if (p) {
+		pool->allocs++;
+		hpi_pool_note_peaks(pool);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (!p)
+		return -errno;
+	*out = p;
+	return 0;
+}
+
+/* What a block will need in the books, so that no growth is made for one that then cannot be booked. */
+static int reserve_books(struct hugepin_pool *pool)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_reserve(pool->arena);
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+/* After a growth that was of no use; the error text stays that of the reason. */
+static void shrink_to(struct hugepin_pool *pool, uint64_t bytes)
+{
+	char text[512];
+	uint64_t given = 0;
+
+	snprintf(text, sizeof(text), "%s", hugepin_error());
+	if (hpi_segments_trim(pool, bytes, &given))
+		hpi_log(HUGEPIN_LOG_ERROR, "%s pool: after a failed block: %s", hpi_pool_name(pool), hugepin_error());
+	hpi_error(-ENOMEM, "%s", text);
+}
+
+/*
+ * Threads that did not find room queue up here; whoever is first may grow enough for the next. A thread that took what
+ * was reserved in the books meanwhile leaves the growth without its block: then it is given back.
+ */
+static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
+{
+	uint64_t before = 0;
+	bool grown = false;
+	int err;
+
+	pthread_mutex_lock(&pool->growth);
+	for (;;) {
+		err = take(pool, alignment, bytes, zeroed, out);
+		if (err != -ENOSPC)
+			break;
+		err = reserve_books(pool);
+		if (err)
+			break;
+		if (!grown)
+			before = hpi_pool_mapped(pool);
+		grown = true;
+		err = hpi_pool_grow(pool, alignment, bytes);
+		if (err)
+			break;
+	}
+	if (err && grown && hpi_pool_mapped(pool) > before)
+		shrink_to(pool, before);
+	pthread_mutex_unlock(&pool->growth);
+	return err;
+}
+
+int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
+{
+	int err = take(pool, alignment, bytes, zeroed, out);
+
+	if (err == -ENOSPC && bytes)
+		err = take_growing(pool, alignment, bytes, zeroed, out);
+	else if (err == -ENOSPC)
+		err = hpi_error(-ENOMEM, "%s pool: no address left for another block of no bytes", hpi_pool_name(pool));
+	return err;
+}
+
+int hpi_block_free(struct hugepin_pool *pool, void *ptr)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_free(hpi_block_is_empty(pool, ptr) ? pool->zero_size : pool->arena, ptr);
+	if (!err)
+		pool->frees++;
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
+{
+	int err;
+
+	if (hpi_block_is_empty(pool, ptr)) {
+		*bytes = 0;
+		return hpi_block_free(pool, ptr);
+	}
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_retire(pool->arena, ptr, bytes);
+	if (!err)
+		pool->frees++;
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+void hpi_block_return(struct hugepin_pool *pool, void *ptr)
+{
+	pthread_mutex_lock(&pool->lock);
+	hpi_arena_return(pool->arena, ptr);
+	pthread_mutex_unlock(&pool->lock);
+}
