@@ -140,20 +140,55 @@ void hpi_topology_default_nodes(const struct hpi_topology *topology, struct hpi_
 /* ---- options.c, options_table.c: the one table of options ---- */
 
 enum hpi_option_id {
-	HPI_OPT_RUNTIME,			/* auto none cuda */
+	HPI_OPT_RUNTIME,			/* auto none cuda ascend hip */
 	HPI_OPT_MOUNT,				/* directory of hugepinfs, /run/hugepin */
 	HPI_OPT_NODE_POLICY,			/* local | bind:LIST | interleave:LIST | preferred:LIST */
+	HPI_OPT_STRATEGY,			/* enum hpi_strategy */
 	HPI_OPT_HOST_LADDER,			/* see ladder below */
 	HPI_OPT_PINNED_LADDER,
 	HPI_OPT_VARIABLE_LADDER,
 	HPI_OPT_HOST_CAP,			/* bytes, 0 none */
 	HPI_OPT_PINNED_CAP,
 	HPI_OPT_VARIABLE_CAP,
+	HPI_OPT_DEVICE_CAP,
+	HPI_OPT_HOST_FRACTION,			/* host and pinned memory of the process, of limit_bytes; 0 no cap */
+	HPI_OPT_CACHE_CAP,			/* bytes in the thread caches of one pool, 0 no caching */
 	HPI_OPT_REGISTER_CHUNK,			/* bytes a registration call */
 	HPI_OPT_REGISTER_THREADS,
-	HPI_OPT_PADDLE_FRACTION_PINNED,		/* FLAGS_fraction_of_cuda_pinned_memory_to_use */
-	HPI_OPT_ASCEND_VARIABLE_1G,		/* variable_use_1g_huge_page */
+	HPI_OPT_RAISE_MEMLOCK,			/* soft limit up to the hard one */
+	HPI_OPT_SCRUB,				/* read by hugepinctl and the boot unit */
+	HPI_OPT_LOG_LEVEL,			/* none, then as enum hugepin_log_level; read by programs */
+	HPI_OPT_PADDLE_ALLOCATOR_STRATEGY,	/* naive_best_fit auto_growth */
+	HPI_OPT_PADDLE_FRACTION_CPU,
+	HPI_OPT_PADDLE_INITIAL_CPU_MB,
+	HPI_OPT_PADDLE_FRACTION_PINNED,
+	HPI_OPT_PADDLE_FRACTION_GPU,
+	HPI_OPT_PADDLE_INITIAL_GPU_MB,		/* 0 off */
+	HPI_OPT_PADDLE_REALLOCATE_GPU_MB,	/* 0 off */
+	HPI_OPT_PADDLE_INIT_ALLOCATED_MEM,
+	HPI_OPT_PADDLE_EAGER_DELETE_GB,		/* < 0: no collection */
+	HPI_OPT_PADDLE_EAGER_DELETE_FRACTION,
+	HPI_OPT_PADDLE_FAST_EAGER_DELETION,
+	HPI_OPT_PADDLE_EAGER_DELETE_SCOPE,
+	HPI_OPT_PADDLE_FUSE_GROUPS_SIZE,	/* > 0, or -1: one group */
+	HPI_OPT_PADDLE_FUSE_MEMORY_MB,		/* -1: no limit; 0: one group */
+	HPI_OPT_TF_GPU_FRACTION,		/* 0: no cap */
+	HPI_OPT_TF_ALLOCATOR_TYPE,		/* "" BFC: both the arena's */
+	HPI_OPT_TF_DEFERRED_DELETION,		/* bytes, 0: 8 MiB */
+	HPI_OPT_TF_ALLOW_GROWTH,
+	HPI_OPT_TF_VISIBLE_DEVICES,		/* "5,3": no duplicates; "" all */
+	HPI_OPT_TF_POLL_ACTIVE_US,		/* 0: 10 */
+	HPI_OPT_TF_POLL_INACTIVE_MS,		/* 0: 1 */
+	HPI_OPT_TF_FORCE_GPU_COMPATIBLE,
+	HPI_OPT_ASCEND_CLEAN_POLICY,		/* 0 1 */
+	HPI_OPT_ASCEND_STATIC_POLICY,		/* see hpi_options_static_policy() */
+	HPI_OPT_ASCEND_VARIABLE_1G,		/* 0 1 2 */
 	HPI_OPT_COUNT,
+};
+enum hpi_strategy {				/* how a pool grows */
+	HPI_STRATEGY_NEEDED,			/* by what is needed */
+	HPI_STRATEGY_CHUNKS,			/* by equal chunks */
+	HPI_STRATEGY_DOUBLING,			/* by segments that double */
 };
 /* Typed readers; calling the wrong one for the option's type is a bug (assert). */
 const char *hpi_options_string(const struct hugepin_options *options, enum hpi_option_id id);	/* any type: its text */
@@ -162,6 +197,10 @@ int64_t hpi_options_int(const struct hugepin_options *options, enum hpi_option_i
 double hpi_options_double(const struct hugepin_options *options, enum hpi_option_id id);
 bool hpi_options_bool(const struct hugepin_options *options, enum hpi_option_id id);
 bool hpi_options_is_set(const struct hugepin_options *options, enum hpi_option_id id);	/* by anything but the default */
+/* An option with the unit MB or GB in bytes, to the nearest; false if it is negative, which its doc gives a meaning. */
+bool hpi_options_scaled(const struct hugepin_options *options, enum hpi_option_id id, uint64_t *bytes);
+/* static_memory_policy: 0, 2, 3 or 4; 1 means 2. */
+unsigned int hpi_options_static_policy(const struct hugepin_options *options);
 const char *hpi_options_source(const struct hugepin_options *options, enum hpi_option_id id);
 /* A dialect's own defaults hold only if one of its options is set; else hugepin's own behaviour does. */
 bool hpi_options_dialect_active(const struct hugepin_options *options, const char *dialect);

@@ -116,7 +116,7 @@ static int parse_value(const struct hpi_option *option, const char *text, union 
 	union value limit;
 	int err;
 
-	if (!text[0])
+	if (!text[0] && !option->may_be_empty)
 		return hpi_error(-EINVAL, "is empty");
 	err = parse_type(option, text, out);
 	if (err == -ERANGE)
@@ -138,10 +138,10 @@ static int refuse(int err, const struct hpi_option *option, const char *text, co
 
 	hpi_error(err, "option %s = \"%.200s\" (%s): %s", option->name, text, where, hugepin_error());
 	if (option->choices)
-		hpi_error_add(err, "; choices are %s", option->choices);
-	else if (option->min && option->max)
-		hpi_error_add(err, "; range is %s to %s%s%s", option->min, option->max, unit ? " " : "",
-			      unit ? option->unit : "");
+		hpi_error_add(err, "; choices are %s%s", option->choices[0] == '|' ? "\"\"" : "", option->choices);
+	else if (option->max)
+		hpi_error_add(err, "; range is %s%s%s%s%s", option->min ? option->min : "", option->min ? " to " : "up to ",
+			      option->max, unit ? " " : "", unit ? option->unit : "");
 	return err;
 }
 
@@ -152,7 +152,7 @@ int hpi_options_find(const char *name)
 	int id;
 
 	for (id = 0; id < HPI_OPT_COUNT; id++)
-		if (!strcmp(hpi_options_table[id].name, name))
+		if (!strcmp(hpi_options_entry(id)->name, name))
 			return id;
 	return -ENOENT;
 }
@@ -187,22 +187,41 @@ static int put_setting(struct setting *setting, const char *text, const char *wh
 	return 0;
 }
 
+/* Another option on the same subject that the same source has set, or -1. */
+static int find_rival(const struct hugepin_options *options, enum hpi_option_id id, enum hpi_source source)
+{
+	const char *subject = hpi_options_entry(id)->subject;
+	int other;
+
+	for (other = 0; other < HPI_OPT_COUNT; other++) {
+		const struct hpi_option *option = hpi_options_entry(other);
+
+		if (other != (int)id && option->subject && !strcmp(option->subject, subject) &&
+		    options->settings[other][source].text)
+			return other;
+	}
+	return -1;
+}
+
 int hpi_options_put(struct hugepin_options *options, enum hpi_option_id id, enum hpi_source source, const char *text,
 		    const char *where)
 {
-	const struct hpi_option *option = &hpi_options_table[id];
-	const struct setting *rival;
+	const struct hpi_option *option = hpi_options_entry(id);
 	union value value = { 0 };
 	int err = parse_value(option, text, &value);
 
 	if (err)
 		return refuse(err, option, text, where);
-	if (option->rival && source != HPI_SOURCE_DEFAULT) {
-		rival = &options->settings[hpi_options_find(option->rival)][source];
-		if (rival->text)
+	if (option->subject && source != HPI_SOURCE_DEFAULT) {
+		const struct setting *rival;
+		int other = find_rival(options, id, source);
+
+		if (other >= 0) {
+			rival = &options->settings[other][source];
 			return hpi_error(-EINVAL, "option %s = \"%.200s\" (%s) and option %s = \"%.200s\" (%s) say the "
 					 "same thing in two dialects: set one of them", option->name, text, where,
-					 option->rival, rival->text, rival->where);
+					 hpi_options_entry(other)->name, rival->text, rival->where);
+		}
 	}
 	return put_setting(&options->settings[id][source], text, where, &value);
 }
@@ -212,9 +231,9 @@ int hpi_options_unknown(const char *key, const char *where)
 	int id;
 
 	for (id = 0; id < HPI_OPT_COUNT; id++)
-		if (!strcmp(hpi_options_table[id].environment, key))
+		if (!strcmp(hpi_options_entry(id)->environment, key))
 			return hpi_error(-ENOENT, "unknown option \"%s\" (%s): outside of the environment it is %s",
-					 key, where, hpi_options_table[id].name);
+					 key, where, hpi_options_entry(id)->name);
 	return hpi_error(-ENOENT, "unknown option \"%.200s\" (%s)", key, where);
 }
 
@@ -226,7 +245,7 @@ int hugepin_options_create(struct hugepin_options **out)
 	if (!options)
 		return hpi_error(-ENOMEM, "no memory for an option set, %zu bytes", sizeof(*options));
 	for (id = 0; !err && id < HPI_OPT_COUNT; id++)
-		err = hpi_options_put(options, id, HPI_SOURCE_DEFAULT, hpi_options_table[id].default_value, "default");
+		err = hpi_options_put(options, id, HPI_SOURCE_DEFAULT, hpi_options_entry(id)->default_value, "default");
 	if (err)
 		hugepin_options_destroy(options);
 	else
@@ -301,7 +320,7 @@ static const char *or_empty(const char *s)
 /* A caller with an older header's shorter struct is refused; members that only a newer one has are zeroed. */
 static int describe(const struct hugepin_options *options, enum hpi_option_id id, struct hugepin_option_info *info)
 {
-	const struct hpi_option *option = &hpi_options_table[id];
+	const struct hpi_option *option = hpi_options_entry(id);
 	size_t size = info->size;
 	struct hugepin_option_info full = {
 		.size = size,
@@ -353,7 +372,7 @@ const char *hpi_options_string(const struct hugepin_options *options, enum hpi_o
 
 uint64_t hpi_options_uint(const struct hugepin_options *options, enum hpi_option_id id)
 {
-	enum hpi_option_type type = hpi_options_table[id].type;
+	enum hpi_option_type type = hpi_options_entry(id)->type;
 
 	assert(type == HPI_TYPE_UINT || type == HPI_TYPE_BYTES || type == HPI_TYPE_CHOICE);
 	return in_force(options, id)->value.u;
@@ -361,20 +380,48 @@ uint64_t hpi_options_uint(const struct hugepin_options *options, enum hpi_option
 
 int64_t hpi_options_int(const struct hugepin_options *options, enum hpi_option_id id)
 {
-	assert(hpi_options_table[id].type == HPI_TYPE_INT);
+	assert(hpi_options_entry(id)->type == HPI_TYPE_INT);
 	return in_force(options, id)->value.i;
 }
 
 double hpi_options_double(const struct hugepin_options *options, enum hpi_option_id id)
 {
-	assert(hpi_options_table[id].type == HPI_TYPE_DOUBLE);
+	assert(hpi_options_entry(id)->type == HPI_TYPE_DOUBLE);
 	return in_force(options, id)->value.d;
 }
 
 bool hpi_options_bool(const struct hugepin_options *options, enum hpi_option_id id)
 {
-	assert(hpi_options_table[id].type == HPI_TYPE_BOOL);
+	assert(hpi_options_entry(id)->type == HPI_TYPE_BOOL);
 	return in_force(options, id)->value.b;
+}
+
+bool hpi_options_scaled(const struct hugepin_options *options, enum hpi_option_id id, uint64_t *bytes)
+{
+	const struct hpi_option *option = hpi_options_entry(id);
+	int shift = !strcmp(option->unit, "GB") ? 30 : 20;
+	const union value *value = &in_force(options, id)->value;
+
+	assert(!strcmp(option->unit, "GB") || !strcmp(option->unit, "MB"));
+	if (option->type == HPI_TYPE_DOUBLE) {
+		double scaled = ldexp(value->d, shift);		/* exact */
+
+		if (scaled < 0)
+			return false;
+		*bytes = (uint64_t)scaled;
+		*bytes += scaled - (double)*bytes >= 0.5;
+		return true;
+	}
+	assert(option->type == HPI_TYPE_UINT || (option->type == HPI_TYPE_INT && value->i >= 0));
+	*bytes = value->u << shift;
+	return true;
+}
+
+unsigned int hpi_options_static_policy(const struct hugepin_options *options)
+{
+	unsigned int policy = (unsigned int)hpi_options_uint(options, HPI_OPT_ASCEND_STATIC_POLICY);
+
+	return policy == 1 ? 2 : policy;
 }
 
 bool hpi_options_is_set(const struct hugepin_options *options, enum hpi_option_id id)
@@ -392,7 +439,7 @@ bool hpi_options_dialect_active(const struct hugepin_options *options, const cha
 	int id;
 
 	for (id = 0; id < HPI_OPT_COUNT; id++)
-		if (!strcmp(hpi_options_table[id].dialect, dialect) && hpi_options_is_set(options, id))
+		if (!strcmp(hpi_options_entry(id)->dialect, dialect) && hpi_options_is_set(options, id))
 			return true;
 	return false;
 }

@@ -154,7 +154,7 @@ static int read_variable(struct hugepin_options *options, const char *entry, boo
 	int id;
 
 	for (id = 0; id < HPI_OPT_COUNT; id++) {
-		const char *name = hpi_options_table[id].environment;
+		const char *name = hpi_options_entry(id)->environment;
 
 		if (!is_variable(entry, name))
 			continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table of options. Adding one means an id in internal.h and an entry here; Documentation/options.md follows by
- * "make options-doc".
+ * The table of options: hugepin's own. Adding one means an id in internal.h and an entry here or, for another system's
+ * dialect, in options_dialects.c; Documentation/options.md follows by "make options-doc".
  */
 #include <errno.h>
 #include <limits.h>
@@ -53,16 +53,16 @@ static int check_chunk(const char *value)
 #define CAP_DOC \
 	"An allocation that would take the pool beyond it is refused. 0: no cap of the pool's own."
 
-const struct hpi_option hpi_options_table[HPI_OPT_COUNT] = {
+static const struct hpi_option own[HPI_OPT_COUNT] = {
 	[HPI_OPT_RUNTIME] = {
 		OWN("runtime"),
 		.environment = "HUGEPIN_RUNTIME",
 		.type = HPI_TYPE_CHOICE,
-		.choices = "auto|none|cuda",
+		.choices = "auto|none|cuda|ascend|hip",
 		.default_value = "auto",
 		.doc = "The accelerator's runtime with which pinned memory is registered. auto takes the first that "
-		       "is on this machine, or none; cuda is an error where there is no CUDA driver; none keeps "
-		       "pinned memory resident without registering it.",
+		       "is on this machine, or none; one asked for by name is an error where its driver is not "
+		       "there; none keeps pinned memory resident without registering it.",
 	},
 	[HPI_OPT_MOUNT] = {
 		OWN("mount"),
@@ -84,6 +84,19 @@ const struct hpi_option hpi_options_table[HPI_OPT_COUNT] = {
 		       "preferred:LIST (these first). LIST is node ids such as 0-3,8; a node that does not exist is "
 		       "an error.",
 	},
+	[HPI_OPT_STRATEGY] = {
+		OWN("strategy"),
+		.subject = "growth of pools",
+		.environment = "HUGEPIN_STRATEGY",
+		.type = HPI_TYPE_CHOICE,
+		.choices = "needed|chunks|doubling",
+		.default_value = "needed",
+		.doc = "How a pool grows. needed: by what an allocation needs, rounded to pages. chunks: by equal chunks, "
+		       "of the size that FLAGS_fraction_of_... and FLAGS_initial_... give. doubling: each segment is "
+		       "twice as large as the one before. What does not fit shrinks to what is needed. "
+		       "FLAGS_allocator_strategy and allow_growth say it in other systems' words, for the device pool: "
+		       "two of them in one source are refused, else the higher source wins.",
+	},
 	[HPI_OPT_HOST_LADDER] = {
 		OWN("host_ladder"),
 		.environment = "HUGEPIN_HOST_LADDER",
@@ -104,7 +117,7 @@ const struct hpi_option hpi_options_table[HPI_OPT_COUNT] = {
 	},
 	[HPI_OPT_VARIABLE_LADDER] = {
 		OWN("variable_ladder"),
-		.rival = "variable_use_1g_huge_page",
+		.subject = "page size of variables",
 		.environment = "HUGEPIN_VARIABLE_LADDER",
 		.type = HPI_TYPE_LIST,
 		.default_value = "kmod:2M,hugetlb:2M,base",
@@ -141,6 +154,35 @@ const struct hpi_option hpi_options_table[HPI_OPT_COUNT] = {
 		.doc = "Most memory that the variable pool maps. "
 		       CAP_DOC,
 	},
+	[HPI_OPT_DEVICE_CAP] = {
+		OWN("device_cap"),
+		.unit = "bytes",
+		.environment = "HUGEPIN_DEVICE_CAP",
+		.type = HPI_TYPE_BYTES,
+		.default_value = "0",
+		.doc = "Most memory that a device pool maps on its device. "
+		       CAP_DOC,
+	},
+	[HPI_OPT_HOST_FRACTION] = {
+		OWN("per_process_host_memory_fraction"),
+		.environment = "HUGEPIN_PER_PROCESS_HOST_MEMORY_FRACTION",
+		.type = HPI_TYPE_DOUBLE,
+		.default_value = "0",
+		.min = "0",
+		.max = "1",
+		.doc = "Most memory that the host and the pinned pools of a process map together, as a share of the "
+		       "container's memory or the machine's, whichever is less. 0: no such cap. The caps of single "
+		       "pools hold besides.",
+	},
+	[HPI_OPT_CACHE_CAP] = {
+		OWN("cache_cap"),
+		.unit = "bytes",
+		.environment = "HUGEPIN_CACHE_CAP",
+		.type = HPI_TYPE_BYTES,
+		.default_value = "64M",
+		.doc = "Most freed memory that the threads' caches of one pool keep for quick reuse, all threads "
+		       "together. 0: nothing is cached, and every free goes to the pool itself.",
+	},
 	[HPI_OPT_REGISTER_CHUNK] = {
 		OWN("register_chunk"),
 		.unit = "bytes",
@@ -165,28 +207,37 @@ const struct hpi_option hpi_options_table[HPI_OPT_COUNT] = {
 		.doc = "How many threads register the chunks of one range side by side. They live for that call "
 		       "only.",
 	},
-	[HPI_OPT_PADDLE_FRACTION_PINNED] = {
-		.name = "FLAGS_fraction_of_cuda_pinned_memory_to_use",
-		.environment = "FLAGS_fraction_of_cuda_pinned_memory_to_use",
-		.dialect = "paddle",
-		.type = HPI_TYPE_DOUBLE,
-		.default_value = "0.5",
-		.min = "0",
-		.max = "1",
-		.doc = "Size of the pinned pool's chunk as a share of the container's memory or the machine's, "
-		       "whichever is less. It is a chunk, not a cap: when it is used up another of the same size is "
-		       "taken, and one that does not fit shrinks to what is needed.",
+	[HPI_OPT_RAISE_MEMLOCK] = {
+		OWN("raise_memlock"),
+		.environment = "HUGEPIN_RAISE_MEMLOCK",
+		.type = HPI_TYPE_BOOL,
+		.default_value = "false",
+		.doc = "Where pinned memory would go over the soft limit of locked memory (RLIMIT_MEMLOCK), raise that "
+		       "limit, for the whole process, as far as the hard one allows. false: such an allocation is "
+		       "refused with asked, held and both limits.",
 	},
-	[HPI_OPT_ASCEND_VARIABLE_1G] = {
-		.name = "variable_use_1g_huge_page",
-		.environment = "HUGEPIN_VARIABLE_USE_1G_HUGE_PAGE",
-		.dialect = "ascend",
+	[HPI_OPT_SCRUB] = {
+		OWN("scrub"),
+		.environment = "HUGEPIN_SCRUB",
+		.type = HPI_TYPE_BOOL,
+		.default_value = "true",
+		.doc = "Whether the module zeroes free pages in the background. Read by the boot unit and hugepinctl, "
+		       "which set the module's knob scrub/enabled; a program's own pools do not look at it. Memory is "
+		       "handed out zeroed either way: with false, the one who takes it waits.",
+	},
+	[HPI_OPT_LOG_LEVEL] = {
+		OWN("log_level"),
+		.environment = "HUGEPIN_LOG_LEVEL",
 		.type = HPI_TYPE_CHOICE,
-		.choices = "0|1|2",
-		.default_value = "0",
-		.rival = "variable_ladder",
-		.doc = "Page size of variables and constants. 0: 2M pages, then base pages. 1: 1G pages or an "
-		       "error. 2: 1G pages, then 2M pages, then an error. An error names node, size, asked and "
-		       "available; nothing stays held.",
+		.choices = "none|error|warning|info|debug",
+		.default_value = "warning",
+		.doc = "What hugepin's own programs print of the library's log: lines of this level and of those before "
+		       "it. The library itself never prints; a program that has called hugepin_log_set() has its own "
+		       "level.",
 	},
 };
+
+const struct hpi_option *hpi_options_entry(enum hpi_option_id id)
+{
+	return own[id].name ? &own[id] : &hpi_options_dialects[id];
+}

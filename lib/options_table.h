@@ -27,13 +27,16 @@ struct hpi_option {
 	const char *unit;		/* NULL: none */
 	const char *default_value;	/* of the dialect; see hpi_options_dialect_active() */
 	const char *min, *max;		/* in the option's own notation; NULL: only the type's */
-	const char *choices;		/* "a|b|c": a choice's value is its position */
+	const char *choices;		/* "a|b|c": a choice's value is its position; a word may be empty */
+	bool may_be_empty;		/* "" is a value of it */
 	int (*check)(const char *value);	/* what type and range cannot say; sets the error text. May be NULL */
-	const char *rival;		/* says the same in another dialect's words: both in one source are refused */
+	const char *subject;		/* options of one subject say the same thing: two in one source are refused */
 	const char *doc;
 };
 
-extern const struct hpi_option hpi_options_table[HPI_OPT_COUNT];
+/* options_table.c has hugepin's own and finds the others, which options_dialects.c has. */
+const struct hpi_option *hpi_options_entry(enum hpi_option_id id);
+extern const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT];	/* hugepin's own are empty here */
 
 enum hpi_source {		/* ascending precedence */
 	HPI_SOURCE_DEFAULT,
