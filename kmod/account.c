@@ -15,17 +15,20 @@
 
 struct hugepin_account {
 	unsigned int refs;		/* under account_lock */
-	struct list_head link;		/* users: on the list */
+	struct list_head link;		/* users: on the list, oldest first */
+	u64 id;				/* greater than those of older users */
 	kuid_t uid;
 	struct hugepin_account *parent;	/* with a reference, or NULL */
 	u64 locked;			/* base pages of pinned ranges */
 	u64 limit[HUGEPIN_CLASS_COUNT];
 	u64 held_class[HUGEPIN_CLASS_COUNT];
+	u64 quarantined[HUGEPIN_CLASS_COUNT];	/* of these */
 	u64 held[][HUGEPIN_CLASS_COUNT];	/* by node id */
 };
 
 static DEFINE_SPINLOCK(account_lock);
 static LIST_HEAD(users);
+static u64 last_id;			/* under account_lock */
 
 static struct hugepin_account *account_make(kuid_t uid, struct hugepin_account *parent)
 {
@@ -100,7 +103,8 @@ static struct hugepin_account *user_below(kuid_t uid, struct hugepin_account *pa
 	spin_lock(&account_lock);
 	account = get_user_locked(uid, parent);
 	if (!account && fresh) {
-		list_add(&fresh->link, &users);
+		fresh->id = ++last_id;
+		list_add_tail(&fresh->link, &users);
 		spin_unlock(&account_lock);
 		return fresh;
 	}
@@ -178,6 +182,13 @@ static void add(struct hugepin_account *account, const struct hugepin_page *page
 	}
 }
 
+static void add_quarantined(struct hugepin_account *user, const struct hugepin_page *page, u64 n)
+{
+	lockdep_assert_held(&account_lock);
+	for (; user; user = user->parent)
+		user->quarantined[page->reserve->class] += n;
+}
+
 void hugepin_account_charge(struct hugepin_page *page, struct hugepin_account *user, struct hugepin_account *mount)
 {
 	spin_lock(&account_lock);
@@ -201,6 +212,8 @@ void hugepin_account_uncharge(struct hugepin_page *page)
 	page->user = NULL;
 	page->mount = NULL;
 	spin_lock(&account_lock);
+	if (page->state == HUGEPIN_QUARANTINED)
+		add_quarantined(user, page, -1);
 	add(user, page, -1);
 	user = put_locked(user);
 	if (mount) {
@@ -210,6 +223,63 @@ void hugepin_account_uncharge(struct hugepin_page *page)
 	spin_unlock(&account_lock);
 	account_end(user);
 	account_end(mount);
+}
+
+void hugepin_account_quarantine(struct hugepin_page *page)
+{
+	spin_lock(&account_lock);
+	add_quarantined(page->user, page, 1);
+	spin_unlock(&account_lock);
+}
+
+/* ---- who there is ---- */
+
+static bool holds_something(const struct hugepin_account *user)
+{
+	int class;
+
+	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
+		if (user->held_class[class])
+			return true;
+	return user->locked;
+}
+
+static void tell_user(const struct hugepin_account *user, struct hugepin_user_entry *entry)
+{
+	const struct hugepin_account *parent;
+	int class;
+
+	lockdep_assert_held(&account_lock);
+	entry->uid = from_kuid_munged(current_user_ns(), user->uid);
+	for (parent = user->parent; parent; parent = parent->parent)
+		entry->depth++;
+	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {
+		entry->held[class] = user->held_class[class];
+		entry->quarantined[class] = user->quarantined[class];
+	}
+	entry->pinned = user->locked << PAGE_SHIFT;
+}
+
+u32 hugepin_account_list(u64 *cursor, struct hugepin_user_entry *entries, u32 room)
+{
+	const struct hugepin_account *user;
+	u64 after = *cursor;
+	u32 count = 0;
+
+	*cursor = 0;
+	spin_lock(&account_lock);
+	list_for_each_entry(user, &users, link) {
+		if (user->id <= after || !holds_something(user))
+			continue;
+		if (count == room) {
+			*cursor = after;
+			break;
+		}
+		tell_user(user, &entries[count++]);
+		after = user->id;
+	}
+	spin_unlock(&account_lock);
+	return count;
 }
 
 /* ---- pinned ranges ---- */

@@ -114,6 +114,25 @@ static inline unsigned long hugepin_find_area(unsigned long hint, unsigned long 
 #endif
 }
 
+/*
+ * References on a page of ours beyond the baseline and those that page-table entries hold: what others have taken. No entry
+ * but a base one takes a reference where huge entries are pfn inserts, and none is counted in the compound page's own
+ * mapcount there.
+ */
+static inline long hugepin_page_refs(struct page *page, unsigned int order)
+{
+	long refs = page_ref_count(page) - 1L;
+#ifdef HAVE_FOLIO_MAPCOUNT
+	return refs - folio_mapcount(page_folio(page));
+#else
+	unsigned long i;
+
+	for (i = 0; refs > 0 && i < 1UL << order; i++)
+		refs -= atomic_read(&page[i]._mapcount) + 1;
+	return refs;
+#endif
+}
+
 /* ---- 1G pages from the page allocator ---- */
 
 #if defined(HAVE_CONTIG_FROZEN) && defined(CONFIG_CONTIG_ALLOC)

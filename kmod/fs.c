@@ -77,6 +77,11 @@ struct inode *hugepin_fs_inode(struct vfsmount *mnt, const struct inode *dir, st
 	inode->i_blocks = hugepin_region_bytes(region) >> 9;
 	hugepin_inode_init_times(inode);
 	inode->i_private = region;
+	if (hugepin_list_add(region, inode)) {
+		inode->i_private = NULL;	/* the region stays the caller's */
+		iput(inode);
+		return NULL;
+	}
 	hugepin_region_attach(region, inode->i_mapping);
 	return inode;
 }
@@ -87,8 +92,10 @@ static void fs_evict_inode(struct inode *inode)
 
 	truncate_inode_pages_final(&inode->i_data);
 	clear_inode(inode);
-	if (region)
+	if (region) {
+		hugepin_list_remove(region);
 		hugepin_region_end(region);
+	}
 }
 
 /* Consumes @inode, also on failure. */
@@ -102,7 +109,9 @@ struct file *hugepin_fs_open_unnamed(struct vfsmount *mnt, struct inode *inode)
 	if (IS_ERR(file)) {
 		module_put(hugepin_region_fops.owner);
 		iput(inode);
+		return file;
 	}
+	hugepin_region_opened(inode->i_private);	/* nor is ->open called, but ->release will be */
 	return file;
 }
 

@@ -189,6 +189,10 @@ u64 hugepin_account_held_class(struct hugepin_account *account, unsigned int cla
 u64 hugepin_account_limit(struct hugepin_account *account, unsigned int class);	/* U64_MAX: none */
 void hugepin_account_charge(struct hugepin_page *page, struct hugepin_account *user, struct hugepin_account *mount);
 void hugepin_account_uncharge(struct hugepin_page *page);
+/* The page goes to quarantine: its charge stays until uncharged, and is told apart. */
+void hugepin_account_quarantine(struct hugepin_page *page);
+/* Users that hold something, after *@cursor, in a fixed order: how many. *@cursor: where to go on, 0 at the end. */
+u32 hugepin_account_list(u64 *cursor, struct hugepin_user_entry *entries, u32 room);
 
 /* What a pin was refused for, in bytes. */
 struct hugepin_limit {
@@ -218,11 +222,19 @@ struct hugepin_request {
 
 struct hugepin_region {
 	u64 nr_1g, nr_2m;
-	u64 created_ns;
+	u64 id;				/* list.c's */
+	struct inode *inode;		/* likewise; which owns it */
+	u64 created_ns, used_ns;
+	atomic64_t opens, mappings;	/* files and areas of it that there are */
 	kuid_t owner;
 	u32 nr_extents;
 	struct hugepin_extent *extents;	/* by node, 1G before 2M */
 	struct hugepin_page *pages[];	/* nr_1g 1G pages, then nr_2m 2M pages; never changes */
+};
+
+/* What is being done with a region. */
+struct hugepin_use {
+	u64 used_ns, mappings, opens, held_bytes, refs;
 };
 
 struct hugepin_region *hugepin_region_make(struct hugepin_request *request);
@@ -239,8 +251,17 @@ int hugepin_region_for_each(const struct hugepin_region *region,
 /* Shows the pages to the core as @mapping's, so that futexes and dirtying work. */
 void hugepin_region_attach(struct hugepin_region *region, struct address_space *mapping);
 
-/* ---- map.c: areas that map a region ---- */
+/* ---- list.c: all regions, and what is being done with them ---- */
+int hugepin_list_add(struct hugepin_region *region, struct inode *inode);
+void hugepin_list_remove(struct hugepin_region *region);
+void hugepin_region_use(const struct hugepin_region *region, struct hugepin_use *use);
+/* The calls LIST and USERS. @only: regions of this superblock, NULL for all. */
+int hugepin_list_regions(const struct super_block *only, struct hugepin_list *list);
+int hugepin_list_users(struct hugepin_users *users);
+
+/* ---- map.c: open files of a region and areas that map it ---- */
 extern const struct file_operations hugepin_region_fops;
+void hugepin_region_opened(struct hugepin_region *region);
 int hugepin_region_map_area(const struct file *file, struct vm_area_struct *vma, bool in_step);
 
 /* ---- pin.c: pinned ranges of the caller's own memory ---- */

@@ -19,12 +19,16 @@
 #define REGION_INFO_SIZE_0	48
 #define PIN_SIZE_0		48
 #define EXPORT_SIZE_0		32
+#define LIST_SIZE_0		48
+#define USERS_SIZE_0		32
 
 static_assert(sizeof(struct hugepin_info) == INFO_SIZE_0);
 static_assert(sizeof(struct hugepin_create) == CREATE_SIZE_0);
-static_assert(sizeof(struct hugepin_region_info) == REGION_INFO_SIZE_0);
+static_assert(offsetofend(struct hugepin_region_info, created_ns) == REGION_INFO_SIZE_0);
 static_assert(sizeof(struct hugepin_pin_range) == PIN_SIZE_0);
 static_assert(sizeof(struct hugepin_export) == EXPORT_SIZE_0);
+static_assert(sizeof(struct hugepin_list) == LIST_SIZE_0);
+static_assert(sizeof(struct hugepin_users) == USERS_SIZE_0);
 
 /* Every struct begins with its size as the caller knows it. */
 static int copy_in(void *dst, size_t known, size_t least, void __user *user, u32 *size)
@@ -85,7 +89,7 @@ static long ioctl_info(void __user *user)
 	if (ret)
 		return ret;
 	info.version = HUGEPIN_UAPI_VERSION;
-	info.features = HUGEPIN_FEATURE_PIN | HUGEPIN_FEATURE_DMABUF;
+	info.features = HUGEPIN_FEATURE_PIN | HUGEPIN_FEATURE_DMABUF | HUGEPIN_FEATURE_LIST;
 	memcpy(info.absent, hugepin_absent, sizeof(info.absent));
 	info.regions = hugepin_region_count();
 	info.nr_pages = count;
@@ -154,8 +158,6 @@ static int check_create(const struct hugepin_create *create)
 		return -EINVAL;
 	if (create->mode & ~0777u)
 		return -EINVAL;
-	if (create->nr_extents && !create->extents)
-		return -EINVAL;
 	/* so that rounding up never wraps and the length is a file's */
 	if (!create->bytes || create->bytes > MAX_LFS_FILESIZE - PUD_SIZE)
 		return -EINVAL;
@@ -189,7 +191,7 @@ static int write_shortfall(const struct hugepin_create *create, const struct hug
 
 static int write_extents(const struct hugepin_region *region, u64 user, u32 *count)
 {
-	u32 room = min(*count, region->nr_extents);
+	u32 room = user ? min(*count, region->nr_extents) : 0;
 
 	*count = region->nr_extents;
 	return room && copy_to_user(u64_to_user_ptr(user), region->extents, room * sizeof(*region->extents)) ?
@@ -374,9 +376,49 @@ static long ioctl_pin(struct file *from, void __user *user)
 	return ret;
 }
 
+/* ---- LIST, USERS ---- */
+
+static long ioctl_list(struct file *file, void __user *user)
+{
+	struct hugepin_list list;
+	u32 size;
+	int ret;
+
+	ret = copy_in(&list, sizeof(list), LIST_SIZE_0, user, &size);
+	if (ret)
+		return ret;
+	if (list.flags || list.pad)
+		return -EINVAL;
+	ret = hugepin_list_regions(hugepin_fs_is_dir(file) ? file_inode(file)->i_sb : NULL, &list);
+	if ((!ret || ret == -EMSGSIZE) && copy_out(user, size, &list, sizeof(list)))
+		ret = -EFAULT;
+	return ret;
+}
+
+static long ioctl_users(struct file *file, void __user *user)
+{
+	struct hugepin_users users;
+	u32 size;
+	int ret;
+
+	if (hugepin_fs_is_dir(file))
+		return -ENOTTY;
+	ret = copy_in(&users, sizeof(users), USERS_SIZE_0, user, &size);
+	if (ret)
+		return ret;
+	if (users.flags)
+		return -EINVAL;
+	ret = hugepin_list_users(&users);
+	return ret ?: copy_out(user, size, &users, sizeof(users));
+}
+
 long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	switch (cmd) {
+	case HUGEPIN_IOC_LIST:
+		return ioctl_list(file, (void __user *)arg);
+	case HUGEPIN_IOC_USERS:
+		return ioctl_users(file, (void __user *)arg);
 	case HUGEPIN_IOC_INFO:
 		return ioctl_info((void __user *)arg);
 	case HUGEPIN_IOC_CREATE:
@@ -440,13 +482,14 @@ static long ioctl_region_info(struct file *file, void __user *user)
 {
 	const struct hugepin_region *region = file_inode(file)->i_private;
 	struct hugepin_region_info info;
+	struct hugepin_use use;
 	u32 size;
 	int ret;
 
 	ret = copy_in(&info, sizeof(info), REGION_INFO_SIZE_0, user, &size);
 	if (ret)
 		return ret;
-	if (info.flags || (info.nr_extents && !info.extents))
+	if (info.flags)
 		return -EINVAL;
 	ret = write_extents(region, info.extents, &info.nr_extents);
 	if (ret)
@@ -455,6 +498,13 @@ static long ioctl_region_info(struct file *file, void __user *user)
 	info.bytes_1g = region->nr_1g << PUD_SHIFT;
 	info.uid = from_kuid_munged(current_user_ns(), region->owner);
 	info.created_ns = region->created_ns;
+	hugepin_region_use(region, &use);
+	info.id = region->id;
+	info.used_ns = use.used_ns;
+	info.mappings = use.mappings;
+	info.opens = use.opens;
+	info.held_bytes = use.held_bytes;
+	info.refs = use.refs;
 	return copy_out(user, size, &info, sizeof(info));
 }
 

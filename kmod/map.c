@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Areas that map a region. What every memory call does to one stands in Documentation/mapping.md; why it is done this
+ * Open files of a region, and areas that map it. What every memory call does to one stands in Documentation/mapping.md; why it is done this
  * way, and what went wrong with the others, too.
  *
  * The inode is a character inode with S_DAX, so that huge entries can be pinned. A region's page array never changes
@@ -11,11 +11,12 @@
 #include <linux/mman.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
+#include <linux/timekeeping.h>
 
 #include "compat.h"
 #include "hugepin.h"
 
-static const struct hugepin_region *file_region(const struct file *file)
+static struct hugepin_region *file_region(const struct file *file)
 {
 	return file_inode(file)->i_private;
 }
@@ -76,7 +77,20 @@ static int region_may_split(struct vm_area_struct *vma, unsigned long addr)
 	return 0;
 }
 
+/* More areas of one that there is: its file is open. */
+static void area_open(struct vm_area_struct *vma)
+{
+	atomic64_inc(&file_region(vma->vm_file)->mappings);
+}
+
+static void area_close(struct vm_area_struct *vma)
+{
+	atomic64_dec(&file_region(vma->vm_file)->mappings);
+}
+
 static const struct vm_operations_struct region_vm_ops = {
+	.open		= area_open,
+	.close		= area_close,
 	.fault		= region_fault,
 	.huge_fault	= region_huge_fault,
 	.may_split	= region_may_split,
@@ -118,7 +132,8 @@ static unsigned long region_get_area(struct file *file, unsigned long hint, unsi
 int hugepin_region_map_area(const struct file *file, struct vm_area_struct *vma, bool in_step)
 {
 	const u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, len = vma->vm_end - vma->vm_start;
-	const u64 bytes = hugepin_region_bytes(file_region(file));
+	struct hugepin_region *region = file_region(file);
+	const u64 bytes = hugepin_region_bytes(region);
 
 	if (!(vma->vm_flags & VM_MAYSHARE))	/* VM_SHARED is off where the file is open for reading only */
 		return -EINVAL;
@@ -126,6 +141,8 @@ int hugepin_region_map_area(const struct file *file, struct vm_area_struct *vma,
 		return -EINVAL;
 	if (offset > bytes || len > bytes - offset)
 		return -EINVAL;
+	atomic64_inc(&region->mappings);	/* area_close() undoes it: nothing may fail from here on */
+	WRITE_ONCE(region->used_ns, ktime_get_real_ns());
 	vma->vm_ops = &region_vm_ops;
 	hugepin_vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP | VM_HUGEPAGE | HUGEPIN_VM_FLAGS);
 	return 0;
@@ -137,8 +154,30 @@ static int region_mmap(struct file *file, struct vm_area_struct *vma)
 	return hugepin_region_map_area(file, vma, true);
 }
 
+void hugepin_region_opened(struct hugepin_region *region)
+{
+	atomic64_inc(&region->opens);
+	WRITE_ONCE(region->used_ns, ktime_get_real_ns());
+}
+
+static int region_open(struct inode *inode, struct file *file)
+{
+	hugepin_region_opened(inode->i_private);
+	return 0;
+}
+
+static int region_release(struct inode *inode, struct file *file)
+{
+	struct hugepin_region *region = inode->i_private;
+
+	atomic64_dec(&region->opens);
+	return 0;
+}
+
 const struct file_operations hugepin_region_fops = {
 	.owner		= THIS_MODULE,
+	.open		= region_open,
+	.release	= region_release,
 	.mmap		= region_mmap,
 	.get_unmapped_area = region_get_area,
 	.unlocked_ioctl	= hugepin_region_ioctl,

@@ -506,6 +506,7 @@ struct hugepin_region *hugepin_region_make(struct hugepin_request *request)
 	}
 	region->owner = current_euid();
 	region->created_ns = ktime_get_real_ns();
+	region->used_ns = region->created_ns;
 	atomic64_inc(&region_count);
 	return region;
 }

@@ -146,9 +146,8 @@ struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool 
 	if (!page)
 		page = list_first_entry_or_null(clean_first ? &reserve->dirty : &reserve->clean, struct hugepin_page,
 						link);
-	if (page) {
+	if (page)
 		set_state(page, HUGEPIN_IN_USE);
-	}
 	spin_unlock(&reserve->lock);
 	if (waited)		/* the scrubber stopped for us */
 		hugepin_scrub_kick(hugepin_node(reserve->node));
@@ -221,6 +220,8 @@ void hugepin_reserve_release(struct hugepin_page *page)
 	idle = hugepin_page_idle(page->page);
 	if (idle)
 		hugepin_account_uncharge(page);
+	else
+		hugepin_account_quarantine(page);
 	spin_lock(&reserve->lock);
 	set_state(page, idle ? HUGEPIN_DIRTY : HUGEPIN_QUARANTINED);
 	spin_unlock(&reserve->lock);

@@ -25,6 +25,7 @@
  *   EHWPOISON   a page of the range is faulty (PIN)
  *   EEXIST      the name exists
  *   ENAMETOOLONG  the name is longer than HUGEPIN_NAME_MAX
+ *   EMSGSIZE    an array that the caller gave has no room for the next entry (LIST)
  *   EACCES, EPERM, EROFS  the file system's usual answers; EACCES also for a name on a mount with nodev
  *   EBADF       the device is not open for writing
  *   EMFILE, ENFILE  no descriptor left
@@ -82,6 +83,7 @@ struct hugepin_info_pages {
 /* hugepin_info.features */
 #define HUGEPIN_FEATURE_PIN	(1u << 0)	/* HUGEPIN_IOC_PIN */
 #define HUGEPIN_FEATURE_DMABUF	(1u << 1)	/* HUGEPIN_IOC_EXPORT */
+#define HUGEPIN_FEATURE_LIST	(1u << 2)	/* HUGEPIN_IOC_LIST, HUGEPIN_IOC_USERS, REGION_INFO's @id and after */
 
 /**
  * struct hugepin_info - what the module is and holds (HUGEPIN_IOC_INFO)
@@ -171,7 +173,7 @@ struct hugepin_extent {
  * @name:          in: NUL-terminated name in the directory, or 0 for a region that dies with its last user. Only on a
  *                 directory.
  * @extents:       in: array of struct hugepin_extent to fill with what was got, or 0
- * @nr_extents:    in: entries @extents has room for; out: entries there are
+ * @nr_extents:    in: entries @extents has room for, of no matter when that is 0; out: entries there are
  * @fd:            out: descriptor, open for reading and writing, close-on-exec
  * @shortfall:     in: struct hugepin_shortfall to fill when the call fails with ENOMEM or EDQUOT, or 0
  *
@@ -201,9 +203,17 @@ struct hugepin_create {
  * @bytes:      out: length
  * @bytes_1g:   out: how much of it, from offset 0 on, is made of 1G pages; the rest is 2M pages
  * @extents:    in: array of struct hugepin_extent, or 0
- * @nr_extents: in: entries @extents has room for; out: entries there are
+ * @nr_extents: in: entries @extents has room for, of no matter when that is 0; out: entries there are
  * @uid:        out: owner charged for it, in the caller's user namespace
  * @created_ns: out: CLOCK_REALTIME when it was made
+ * @id:         out: as in struct hugepin_list_entry, and so are the ones below
+ * @used_ns:    out: CLOCK_REALTIME of the last open or mapping
+ * @mappings:   out: areas that map it
+ * @opens:      out: open files of it
+ * @held_bytes: out: bytes of its pages that somebody holds besides
+ * @refs:       out: references that makes
+ *
+ * From @id on: 0 where INFO lacks HUGEPIN_FEATURE_LIST.
  */
 struct hugepin_region_info {
 	__u32 size;
@@ -214,6 +224,133 @@ struct hugepin_region_info {
 	__u32 nr_extents;
 	__u32 uid;
 	__u64 created_ns;
+	__u64 id;
+	__u64 used_ns;
+	__u64 mappings;
+	__u64 opens;
+	__u64 held_bytes;
+	__u64 refs;
+};
+
+#define HUGEPIN_LIST_MAX	1024	/* entries that one LIST or USERS call gives at most */
+#define HUGEPIN_LIST_PATH	512	/* bytes of a path, with the NUL */
+
+/* hugepin_list_entry.flags */
+#define HUGEPIN_LIST_NAMED	(1u << 0)	/* it has a name */
+#define HUGEPIN_LIST_CUT	(1u << 1)	/* the path is longer: @path is its end */
+
+/**
+ * struct hugepin_list_entry - one region
+ * @id:           a number that no other region has or will have, greater than those of older regions
+ * @dev:          st_dev, as stat(2) tells it and /proc/PID/mountinfo (major:minor) and /proc/PID/maps show it; regions
+ *                made on /dev/hugepin are on a mount that nobody sees
+ * @ino:          st_ino
+ * @bytes:        length
+ * @bytes_1g:     how much of it is made of 1G pages
+ * @created_ns:   CLOCK_REALTIME when it was made
+ * @used_ns:      CLOCK_REALTIME of the last open or mapping
+ * @mappings:     areas that map it, in all processes; each of them holds an open file
+ * @opens:        open files of it; each is held by descriptors (dup and fork share one), by areas, by dma-bufs
+ * @held_bytes:   bytes of its pages that somebody holds besides: a device's pin, a pipe, a socket. Such pages go to
+ *                quarantine if the region ends now.
+ * @refs:         references that makes; a pin counts once for each base page
+ * @charged_uid:  who is charged for it (the maker), in the caller's user namespace
+ * @uid, @gid:    owner and group of the inode
+ * @mode:         st_mode
+ * @flags:        HUGEPIN_LIST_*
+ * @nr_extents:   entries of its own in the array of extents; 0 where none was given
+ * @first_extent: the first of them
+ * @pad:          0
+ * @path:         path from the root of its mount, without a slash in front, NUL-terminated; empty without a name
+ *
+ * The members are read one after the other while others go on: @refs may be a moment older than @mappings.
+ */
+struct hugepin_list_entry {
+	__u64 id;
+	__u64 dev;
+	__u64 ino;
+	__u64 bytes;
+	__u64 bytes_1g;
+	__u64 created_ns;
+	__u64 used_ns;
+	__u64 mappings;
+	__u64 opens;
+	__u64 held_bytes;
+	__u64 refs;
+	__u32 charged_uid;
+	__u32 uid;
+	__u32 gid;
+	__u32 mode;
+	__u32 flags;
+	__u32 nr_extents;
+	__u32 first_extent;
+	__u32 pad;
+	char path[HUGEPIN_LIST_PATH];
+};
+
+/**
+ * struct hugepin_list - the regions (HUGEPIN_IOC_LIST): on /dev/hugepin all of them, on a directory those of its mount
+ * @size:       in: sizeof(struct hugepin_list)
+ * @flags:      in: 0
+ * @cursor:     in: 0, or what the call before gave; out: where to go on, 0 at the end
+ * @entries:    in: array of entries
+ * @nr_entries: in: entries it has room for, > 0; out: entries written, at most HUGEPIN_LIST_MAX
+ * @entry_size: in: sizeof(struct hugepin_list_entry) as the caller knows it, which is how far apart they are; what the
+ *              module does not know of one is zero
+ * @extents:    in: array of struct hugepin_extent for all of them, or 0
+ * @nr_extents: in: entries @extents has room for; out: entries written. EMSGSIZE: too few for the first region; out: how
+ *              many it has
+ * @pad:        in: 0
+ *
+ * By @id, oldest first. A region that lives from the first call to the last is told once, one that comes or goes
+ * meanwhile once or not. Reading is enough. Paths are told whole, whatever the directories between permit.
+ */
+struct hugepin_list {
+	__u32 size;
+	__u32 flags;
+	__u64 cursor;
+	__u64 entries;
+	__u32 nr_entries;
+	__u32 entry_size;
+	__u64 extents;
+	__u32 nr_extents;
+	__u32 pad;
+};
+
+/**
+ * struct hugepin_user_entry - what one user holds
+ * @uid:         in the caller's user namespace
+ * @depth:       0, or how many user namespaces deep it is a user; what it holds counts for their owners too
+ * @held:        pages of each class in regions and in quarantine
+ * @quarantined: of these, pages whose region is gone and that somebody still holds
+ * @pinned:      bytes of pinned ranges (PIN)
+ */
+struct hugepin_user_entry {
+	__u32 uid;
+	__u32 depth;
+	__u64 held[HUGEPIN_CLASS_COUNT];
+	__u64 quarantined[HUGEPIN_CLASS_COUNT];
+	__u64 pinned;
+};
+
+/**
+ * struct hugepin_users - the users that hold something (HUGEPIN_IOC_USERS on /dev/hugepin)
+ * @size:       in: sizeof(struct hugepin_users)
+ * @flags:      in: 0
+ * @cursor:     in: 0, or what the call before gave; out: where to go on, 0 at the end
+ * @entries:    in: array of struct hugepin_user_entry
+ * @nr_entries: in: entries it has room for, > 0; out: entries written, at most HUGEPIN_LIST_MAX
+ * @entry_size: in: sizeof(struct hugepin_user_entry) as the caller knows it, as for LIST
+ *
+ * One call's entries are one snapshot.
+ */
+struct hugepin_users {
+	__u32 size;
+	__u32 flags;
+	__u64 cursor;
+	__u64 entries;
+	__u32 nr_entries;
+	__u32 entry_size;
 };
 
 /**
@@ -271,5 +408,7 @@ struct hugepin_export {
 #define HUGEPIN_IOC_REGION_INFO	_IO(HUGEPIN_IOC_TYPE, 0x82)
 #define HUGEPIN_IOC_PIN		_IO(HUGEPIN_IOC_TYPE, 0x83)
 #define HUGEPIN_IOC_EXPORT	_IO(HUGEPIN_IOC_TYPE, 0x84)
+#define HUGEPIN_IOC_LIST	_IO(HUGEPIN_IOC_TYPE, 0x85)
+#define HUGEPIN_IOC_USERS	_IO(HUGEPIN_IOC_TYPE, 0x86)
 
 #endif /* _UAPI_HUGEPIN_H */

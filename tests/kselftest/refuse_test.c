@@ -38,7 +38,6 @@ static void all_policy(struct hugepin_create *a)	{ a->policy = ~0u; }
 static void mode_too_wide(struct hugepin_create *a)	{ a->mode = 01777; }
 static void mode_setuid(struct hugepin_create *a)	{ a->mode = 04600; }
 static void mode_of_a_file(struct hugepin_create *a)	{ a->mode = S_IFREG | 0600; }
-static void extents_nowhere(struct hugepin_create *a)	{ a->extents = 0; a->nr_extents = 1; }
 static void extents_unwritable(struct hugepin_create *a) { a->extents = 8; a->nr_extents = 4; }
 static void name_on_the_device(struct hugepin_create *a) { a->name = (uintptr_t)"emb0"; }
 static void name_unreadable(struct hugepin_create *a)	{ a->name = 8; }
@@ -99,7 +98,6 @@ static const struct refusal refused_by_the_device[] = {
 	{ "the sticky bit in mode", mode_too_wide, EINVAL },
 	{ "setuid in mode", mode_setuid, EINVAL },
 	{ "a file type in mode", mode_of_a_file, EINVAL },
-	{ "room for extents at address 0", extents_nowhere, EINVAL },
 	{ "extents that cannot be written", extents_unwritable, EFAULT },
 	{ "a node mask of 0 bits", mask_without_bits, EINVAL },
 	{ "bits without a node mask", bits_without_mask, EINVAL },

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: MIT
+/* LIST, USERS and REGION_INFO: whether what is forgotten can be found, by whom, and that the numbers are right. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "driver.h"
+#include "pinned.h"
+#include "region.h"
+#include "reserve.h"
+
+#define ENTRIES	64
+
+struct listing {
+	struct hugepin_list_entry entries[ENTRIES];
+	struct hugepin_extent extents[ENTRIES];
+	unsigned int count, calls;
+};
+
+static struct hugepin_list list_args(struct listing *l, unsigned int room)
+{
+	return (struct hugepin_list){
+		.size = sizeof(struct hugepin_list),
+		.entries = (uintptr_t)&l->entries[l->count],
+		.nr_entries = room,
+		.entry_size = sizeof(l->entries[0]),
+	};
+}
+
+/* All that @fd lists, @step entries a call. */
+static void list_all(int fd, struct listing *l, unsigned int step)
+{
+	uint64_t cursor = 0;
+
+	l->count = l->calls = 0;
+	do {
+		struct hugepin_list list = list_args(l, step);
+
+		CHECK(l->count + step <= ENTRIES, "more than %u regions", l->count);
+		list.cursor = cursor;
+		CHECK_OK(ioctl(fd, HUGEPIN_IOC_LIST, &list));
+		CHECK(list.nr_entries <= step, "%u entries into room for %u", list.nr_entries, step);
+		l->count += list.nr_entries;
+		l->calls++;
+		cursor = list.cursor;
+	} while (cursor);
+}
+
+static const struct hugepin_list_entry *entry_of(const struct listing *l, int fd)
+{
+	const struct hugepin_list_entry *found = NULL;
+	struct stat st;
+	unsigned int i;
+
+	CHECK_OK(fstat(fd, &st));
+	for (i = 0; i < l->count; i++) {
+		if (l->entries[i].dev != st.st_dev || l->entries[i].ino != st.st_ino)
+			continue;
+		CHECK(!found, "listed twice");
+		found = &l->entries[i];
+	}
+	CHECK(found, "region %u:%u %llu is not among the %u listed", major(st.st_dev), minor(st.st_dev),
+	      (unsigned long long)st.st_ino, l->count);
+	return found;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void the_device_lists_regions_of_all_mounts(const void *arg)
+{
+	int device = device_open(), first = fs_mount(NULL, NULL), second = fs_mount(NULL, NULL);
+	int unnamed = region_make(PAGE_2M, CLASS_2M);
+	int a = region_create_named(first, "a", 2 * PAGE_2M, 0640), b = region_create_named(second, "b", PAGE_2M, 0);
+	const struct hugepin_list_entry *e;
+	struct listing l;
+	struct stat st;
+
+	(void)arg;
+	list_all(device, &l, 16);
+	e = entry_of(&l, unnamed);
+	CHECK_EQ(e->flags, 0);
+	CHECK(!*e->path, "a path without a name: '%s'", e->path);
+	e = entry_of(&l, b);
+	CHECK(!strcmp(e->path, "b") && e->flags == HUGEPIN_LIST_NAMED, "'%s', flags %x", e->path, e->flags);
+	e = entry_of(&l, a);
+	CHECK(!strcmp(e->path, "a"), "'%s'", e->path);
+	CHECK_OK(fstat(a, &st));
+	CHECK_EQ(e->mode, st.st_mode);
+	CHECK_EQ(e->bytes, 2 * PAGE_2M);
+	CHECK_EQ(e->bytes_1g, 0);
+	CHECK_EQ(e->uid, 0);
+	CHECK_EQ(e->charged_uid, 0);
+	CHECK_EQ(e->id, region_info(a).id);
+	CHECK_EQ(e->created_ns, region_info(a).created_ns);
+}
+
+static void a_directory_lists_its_mount_only(const void *arg)
+{
+	int first = fs_mount(NULL, NULL), second = fs_mount(NULL, NULL), below;
+	int a = region_create_named(first, "a", PAGE_2M, 0), b = region_create_named(second, "b", PAGE_2M, 0);
+	int unnamed = region_create_named(first, NULL, PAGE_2M, 0);
+	struct listing l;
+
+	(void)arg;
+	list_all(first, &l, 16);
+	CHECK_EQ(l.count, 2);
+	entry_of(&l, a);
+	entry_of(&l, unnamed);
+	list_all(second, &l, 16);
+	CHECK_EQ(l.count, 1);
+	entry_of(&l, b);
+	CHECK_OK(mkdirat(first, "below", 0700));
+	below = CHECK_OK(openat(first, "below", O_RDONLY | O_DIRECTORY));
+	list_all(below, &l, 16);
+	CHECK_EQ(l.count, 2);
+}
+
+static void paths_follow_renames_and_end_with_the_name(const void *arg)
+{
+	int directory = fs_mount(NULL, NULL), fd = region_create_named(directory, "a", PAGE_2M, 0);
+	const struct hugepin_list_entry *e;
+	struct listing l;
+
+	(void)arg;
+	CHECK_OK(mkdirat(directory, "jobs", 0755));
+	CHECK_OK(renameat(directory, "a", directory, "jobs/b c"));
+	list_all(directory, &l, 4);
+	e = entry_of(&l, fd);
+	CHECK(!strcmp(e->path, "jobs/b c"), "'%s'", e->path);
+	CHECK_OK(unlinkat(directory, "jobs/b c", 0));
+	list_all(directory, &l, 4);
+	e = entry_of(&l, fd);
+	CHECK(!e->flags && !*e->path, "flags %x, '%s'", e->flags, e->path);
+	close(fd);
+	list_all(directory, &l, 4);
+	CHECK_EQ(l.count, 0);
+}
+
+static void a_long_path_is_told_by_its_end(const void *arg)
+{
+	char folder[201], name[201];
+	int directory = fs_mount(NULL, NULL), at = directory, fd, depth;
+	const struct hugepin_list_entry *e;
+	struct listing l;
+
+	(void)arg;
+	memset(folder, 'f', sizeof(folder) - 1);
+	memset(name, 'n', sizeof(name) - 1);
+	folder[200] = name[200] = '\0';
+	for (depth = 0; depth < 3; depth++) {
+		CHECK_OK(mkdirat(at, folder, 0755));
+		at = CHECK_OK(openat(at, folder, O_RDONLY | O_DIRECTORY));
+	}
+	fd = CHECK_OK(region_create_named(at, name, PAGE_2M, 0));
+	list_all(directory, &l, 4);
+	e = entry_of(&l, fd);
+	CHECK_EQ(e->flags, HUGEPIN_LIST_NAMED | HUGEPIN_LIST_CUT);
+	CHECK_EQ(strlen(e->path), HUGEPIN_LIST_PATH - 1);
+	CHECK(!strcmp(e->path + strlen(e->path) - 200, name), "'%s'", e->path);
+}
+
+static void a_cursor_goes_over_all_once_oldest_first(const void *arg)
+{
+	int directory = fs_mount(NULL, NULL), fds[9];
+	unsigned int i, step;
+	struct listing l;
+	char name[8];
+
+	(void)arg;
+	for (i = 0; i < ARRAY_SIZE(fds); i++) {
+		snprintf(name, sizeof(name), "c%u", i);
+		fds[i] = CHECK_OK(region_create_named(directory, name, PAGE_2M, 0));
+	}
+	for (step = 1; step <= 10; step += 3) {
+		list_all(directory, &l, step);
+		CHECK_EQ(l.count, ARRAY_SIZE(fds));
+		for (i = 0; i < ARRAY_SIZE(fds); i++)
+			CHECK(entry_of(&l, fds[i]) == &l.entries[i], "region %u is out of order", i);
+	}
+	CHECK_EQ(l.calls, 1);
+	/* one that goes between two calls does not make the next one miss any */
+	list_all(directory, &l, 3);
+	{
+		struct hugepin_list list = list_args(&l, 3);
+
+		list.entries = (uintptr_t)l.entries;
+		CHECK_OK(ioctl(directory, HUGEPIN_IOC_LIST, &list));
+		close(fds[2]);
+		CHECK_OK(unlinkat(directory, "c2", 0));
+		list.nr_entries = ENTRIES;
+		CHECK_OK(ioctl(directory, HUGEPIN_IOC_LIST, &list));
+		CHECK_EQ(list.nr_entries, 6);
+		CHECK_EQ(list.cursor, 0);
+	}
+}
+
+static void extents_are_told_by_node_and_class(const void *arg)
+{
+	int directory = fs_mount(NULL, NULL), fds[2];
+	struct hugepin_list list;
+	struct listing l = { .count = 0 };
+	unsigned int i;
+	uint64_t sum;
+
+	(void)arg;
+	fds[0] = CHECK_OK(region_create_named(directory, "a", 3 * PAGE_2M, 0));
+	fds[1] = CHECK_OK(region_create_named(directory, "b", 5 * PAGE_2M, 0));
+	list = list_args(&l, ENTRIES);
+	list.extents = (uintptr_t)l.extents;
+	list.nr_extents = ENTRIES;
+	CHECK_OK(ioctl(directory, HUGEPIN_IOC_LIST, &list));
+	l.count = list.nr_entries;
+	CHECK_EQ(l.count, 2);
+	for (i = 0; i < 2; i++) {
+		const struct hugepin_list_entry *e = entry_of(&l, fds[i]);
+		unsigned int j;
+
+		for (sum = 0, j = 0; j < e->nr_extents; j++)
+			sum += l.extents[e->first_extent + j].pages;
+		CHECK_EQ(sum * PAGE_2M, e->bytes);
+	}
+	/* room for the first one's alone: the second is for the next call */
+	list = list_args(&l, ENTRIES);
+	list.entries = (uintptr_t)l.entries;
+	list.extents = (uintptr_t)l.extents;
+	list.nr_extents = l.entries[0].nr_extents;
+	CHECK_OK(ioctl(directory, HUGEPIN_IOC_LIST, &list));
+	CHECK_EQ(list.nr_entries, 1);
+	CHECK(list.cursor, "the end, with one of two");
+	list.cursor = 0;
+	list.nr_entries = ENTRIES;
+	list.nr_extents = 0;
+	CHECK_ERRNO(ioctl(directory, HUGEPIN_IOC_LIST, &list), EMSGSIZE);
+	CHECK(list.nr_extents >= 1, "how many extents there are is not told");
+}
+
+static void files_areas_and_times_are_counted(const void *arg)
+{
+	int fd = region_make(2 * PAGE_2M, CLASS_2M), again, copy = dup(fd);
+	struct hugepin_region_info info = region_info(fd);
+	uint64_t before = now_ns();
+	char path[32], *start;
+	pid_t child;
+	struct channel channel = channel_open();
+
+	(void)arg;
+	CHECK_EQ(info.opens, 1);
+	CHECK_EQ(info.mappings, 0);
+	CHECK(info.used_ns >= info.created_ns && info.used_ns < before, "used %llu, made %llu, now %llu",
+	      info.used_ns, info.created_ns, (unsigned long long)before);
+	start = region_map(fd, 0, 2 * PAGE_2M, PROT_READ | PROT_WRITE);
+	marks_write(start, 0, 2 * PAGE_2M, 5);
+	info = region_info(fd);
+	CHECK_EQ(info.mappings, 1);
+	CHECK_EQ(info.opens, 1);
+	CHECK(info.used_ns >= before, "a mapping is no use");
+	CHECK_EQ(info.refs, 0);
+	CHECK_EQ(info.held_bytes, 0);
+
+	CHECK_OK(mprotect(start, PAGE_2M, PROT_READ));	/* two areas now */
+	CHECK_EQ(region_info(fd).mappings, 2);
+	child = ktap_fork();
+	if (!child) {
+		channel_wait(&channel, 1);
+		ktap_exit();
+	}
+	CHECK_EQ(region_info(fd).mappings, 4);
+	channel_signal(&channel, 0);
+	ktap_join(child);
+	CHECK_EQ(region_info(fd).mappings, 2);
+	CHECK_OK(munmap(start, PAGE_2M));
+	CHECK_EQ(region_info(fd).mappings, 1);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	before = now_ns();
+	again = CHECK_OK(open(path, O_RDONLY));
+	info = region_info(fd);
+	CHECK_EQ(info.opens, 2);
+	CHECK(info.used_ns >= before, "an open is no use");
+	close(again);
+	close(copy);
+	CHECK_EQ(region_info(fd).opens, 1);
+	CHECK_OK(munmap(start + PAGE_2M, PAGE_2M));
+	CHECK_EQ(region_info(fd).mappings, 0);
+}
+
+/* Moved out of step with the offset it gets base entries, which take references of their own. */
+static void base_entries_are_no_references(const void *arg)
+{
+	int fd = region_make(PAGE_2M, CLASS_2M);
+	char *start = region_map(fd, 0, PAGE_2M, PROT_READ | PROT_WRITE);
+	char *there = address_hole(2 * PAGE_2M, PAGE_2M) + PAGE_4K;
+
+	(void)arg;
+	CHECK(mremap(start, PAGE_2M, PAGE_2M, MREMAP_MAYMOVE | MREMAP_FIXED, there) == there, "%s", strerror(errno));
+	CHECK_EQ(touch_faults(there, PAGE_2M), 512);
+	CHECK_EQ(region_info(fd).refs, 0);
+	CHECK_EQ(region_info(fd).mappings, 1);
+	CHECK_OK(munmap(there, PAGE_2M));
+	CHECK_EQ(region_info(fd).mappings, 0);
+}
+
+static void pins_are_told_and_go_to_quarantine(const void *arg)
+{
+	int driver = driver_open(), device = device_open(), fd = region_make(3 * PAGE_2M, CLASS_2M);
+	char *start = region_map(fd, 0, 3 * PAGE_2M, PROT_READ | PROT_WRITE);
+	struct hugepin_test_pin pin = {
+		.size = sizeof(pin), .addr = (uintptr_t)start + PAGE_2M, .bytes = PAGE_2M + PAGE_4K,
+	};
+	struct hugepin_user_entry entries[8];
+	struct hugepin_users users = {
+		.size = sizeof(users), .entries = (uintptr_t)entries, .nr_entries = ARRAY_SIZE(entries),
+		.entry_size = sizeof(entries[0]),
+	};
+	struct hugepin_region_info info;
+
+	(void)arg;
+	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_PIN, &pin));
+	info = region_info(fd);
+	CHECK_EQ(info.held_bytes, 2 * PAGE_2M);
+	CHECK_EQ(info.refs, 513);
+	CHECK_OK(munmap(start, 3 * PAGE_2M));
+	CHECK_EQ(region_info(fd).refs, 513);
+	close(fd);
+	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
+	CHECK_EQ(users.nr_entries, 1);
+	CHECK_EQ(users.cursor, 0);
+	CHECK_EQ(entries[0].uid, 0);
+	CHECK_EQ(entries[0].held[HUGEPIN_CLASS_2M], 2);
+	CHECK_EQ(entries[0].quarantined[HUGEPIN_CLASS_2M], 2);
+	CHECK_EQ(entries[0].pinned, 0);
+	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_UNPIN));
+	reserve_wait_quarantined(0, HUGEPIN_CLASS_2M, 0);
+	reserve_wait_quarantined(1, HUGEPIN_CLASS_2M, 0);
+	users.nr_entries = ARRAY_SIZE(entries);
+	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
+	CHECK_EQ(users.nr_entries, 0);
+}
+
+static void hold_a_page(const void *arg)
+{
+	int device = device_open(), fd = region_make(PAGE_2M, CLASS_2M);
+	char *start = mmap(NULL, PAGE_4K, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int pin = CHECK_OK(pin_range(device, start, PAGE_4K));
+
+	(void)arg;
+	channel_signal(arg, 1);
+	channel_wait(arg, 1);
+	close(pin);
+	close(fd);
+}
+
+static void users_are_told_one_by_one(const void *arg)
+{
+	struct hugepin_users users = { .size = sizeof(users), .entry_size = sizeof(struct hugepin_user_entry) };
+	struct hugepin_user_entry entry;
+	int device = device_open(), mine = region_make(2 * PAGE_2M, CLASS_2M);
+	struct channel channel = channel_open();
+	pid_t child;
+
+	(void)arg;
+	CHECK_OK(chmod(HUGEPIN_DEVICE, 0666));
+	child = ktap_fork();
+	if (!child) {
+		as_user(NOBODY, hold_a_page, &channel);
+		ktap_exit();
+	}
+	channel_wait(&channel, 0);
+	CHECK_OK(chmod(HUGEPIN_DEVICE, 0660));
+	users.entries = (uintptr_t)&entry;
+	users.nr_entries = 1;
+	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
+	CHECK_EQ(entry.uid, 0);
+	CHECK_EQ(entry.held[HUGEPIN_CLASS_2M], 2);
+	CHECK(users.cursor, "the end after one of two users");
+	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
+	CHECK_EQ(users.nr_entries, 1);
+	CHECK_EQ(entry.uid, NOBODY);
+	CHECK_EQ(entry.held[HUGEPIN_CLASS_2M], 1);
+	CHECK_EQ(entry.quarantined[HUGEPIN_CLASS_2M], 0);
+	CHECK_EQ(entry.pinned, PAGE_4K);
+	CHECK_EQ(users.cursor, 0);
+	channel_signal(&channel, 0);
+	ktap_join(child);
+	close(mine);
+}
+
+static void list_as_a_stranger(const void *arg)
+{
+	struct listing l;
+
+	CHECK_ERRNO(open(HUGEPIN_DEVICE, O_RDONLY), EACCES);
+	list_all(*(const int *)arg, &l, 4);
+	CHECK_EQ(l.count, 1);
+	CHECK_EQ(l.entries[0].charged_uid, 0);
+}
+
+static void a_stranger_sees_a_mount_he_may_read_and_no_more(const void *arg)
+{
+	int other = region_make(PAGE_2M, CLASS_2M), directory = fs_mount("mode=755", NULL);
+
+	(void)arg;
+	close(CHECK_OK(region_create_named(directory, "a", PAGE_2M, 0)));
+	as_user(NOBODY, list_as_a_stranger, &directory);
+	close(other);
+}
+
+static void larger_entries_are_filled_up_with_zeros(const void *arg)
+{
+	enum { STRIDE = sizeof(struct hugepin_list_entry) + 16 };
+	int directory = fs_mount(NULL, NULL);
+	struct hugepin_list list = { .size = sizeof(list), .nr_entries = 2, .entry_size = STRIDE };
+	char room[2 * STRIDE];
+	unsigned int i;
+
+	(void)arg;
+	close(CHECK_OK(region_create_named(directory, "a", PAGE_2M, 0)));
+	close(CHECK_OK(region_create_named(directory, "b", PAGE_2M, 0)));
+	memset(room, 0xff, sizeof(room));
+	list.entries = (uintptr_t)room;
+	CHECK_OK(ioctl(directory, HUGEPIN_IOC_LIST, &list));
+	CHECK_EQ(list.nr_entries, 2);
+	for (i = 0; i < 2; i++) {
+		const struct hugepin_list_entry *e = (void *)(room + i * STRIDE);
+
+		CHECK(e->path[0] == "ab"[i] && !e->path[1], "'%s'", e->path);
+		CHECK_EQ(nonzero_at(room + (i + 1) * STRIDE - 16, 16), -1);
+	}
+}
+
+static void what_is_malformed_is_refused(const void *arg)
+{
+	static struct listing l;
+	int device = device_open(), directory = fs_mount(NULL, NULL), fd = region_make(PAGE_2M, CLASS_2M);
+	const struct hugepin_list good = list_args(&l, 4);
+	struct hugepin_list list;
+	struct hugepin_users users = { .size = sizeof(users) };
+
+	(void)arg;
+#define REFUSED(member, value, error)						\
+	do {									\
+		list = good;							\
+		list.member = value;						\
+		CHECK_ERRNO(ioctl(device, HUGEPIN_IOC_LIST, &list), error);	\
+	} while (0)
+	REFUSED(size, 40, EINVAL);
+	REFUSED(flags, 1, EINVAL);
+	REFUSED(pad, 1, EINVAL);
+	REFUSED(entries, 0, EINVAL);
+	REFUSED(entries, 8, EFAULT);
+	REFUSED(nr_entries, 0, EINVAL);
+	REFUSED(entry_size, good.entry_size - 8, EINVAL);
+	REFUSED(entry_size, good.entry_size + 4, EINVAL);
+	REFUSED(entry_size, 1u << 31, EINVAL);
+	list = good;
+	list.cursor = ~0ULL;
+	CHECK_OK(ioctl(device, HUGEPIN_IOC_LIST, &list));
+	CHECK_EQ(list.nr_entries, 0);
+	CHECK_EQ(list.cursor, 0);
+	CHECK_ERRNO(ioctl(device, HUGEPIN_IOC_USERS, &users), EINVAL);
+	CHECK_ERRNO(ioctl(directory, HUGEPIN_IOC_USERS, &users), ENOTTY);
+	list = good;
+	CHECK_ERRNO(ioctl(fd, HUGEPIN_IOC_LIST, &list), ENOTTY);
+}
+
+static void region_info_knows_older_callers(const void *arg)
+{
+	int fd = region_make(PAGE_2M, CLASS_2M);
+	struct hugepin_region_info info;
+
+	(void)arg;
+	memset(&info, 0xff, sizeof(info));
+	memset(&info, 0, offsetof(struct hugepin_region_info, id));
+	info.size = offsetof(struct hugepin_region_info, id);
+	CHECK_OK(ioctl(fd, HUGEPIN_IOC_REGION_INFO, &info));
+	CHECK_EQ(info.bytes, PAGE_2M);
+	CHECK_EQ(info.id, ~0ULL);
+	/* room for extents, of no matter without an array */
+	info = (struct hugepin_region_info){ .size = sizeof(info), .nr_extents = 7 };
+	CHECK_OK(ioctl(fd, HUGEPIN_IOC_REGION_INFO, &info));
+	CHECK_EQ(info.nr_extents, 1);
+}
+
+static void listing_while_regions_come_and_go(const void *arg)
+{
+	int device = device_open(), round;
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	pid_t child = ktap_fork();
+	struct listing l;
+
+	(void)arg;
+	if (!child) {
+		for (round = 0; round < 60; round++) {
+			const char *path;
+			int directory = fs_mount(NULL, &path), fd = region_create_named(directory, "a", PAGE_2M, 0);
+
+			CHECK(fd >= 0, "%s", strerror(-fd));
+			close(fd);
+			close(directory);
+			if (round % 2)
+				CHECK_OK(umount(path));
+			else
+				CHECK_OK(umount2(path, MNT_DETACH));
+		}
+		ktap_exit();
+	}
+	for (round = 0; round < 200; round++) {
+		list_all(device, &l, 2);
+		nanosleep(&pause, NULL);
+	}
+	ktap_join(child);
+	list_all(device, &l, 4);
+	CHECK_EQ(l.count, 0);
+}
+
+#define CASE(f, ...)	{ .name = #f, .run = f, ##__VA_ARGS__ }
+
+static const struct ktap_case cases[] = {
+	CASE(the_device_lists_regions_of_all_mounts),
+	CASE(a_directory_lists_its_mount_only),
+	CASE(paths_follow_renames_and_end_with_the_name),
+	CASE(a_long_path_is_told_by_its_end),
+	CASE(a_cursor_goes_over_all_once_oldest_first),
+	CASE(extents_are_told_by_node_and_class),
+	CASE(files_areas_and_times_are_counted),
+	CASE(base_entries_are_no_references),
+	CASE(pins_are_told_and_go_to_quarantine),
+	CASE(users_are_told_one_by_one),
+	CASE(a_stranger_sees_a_mount_he_may_read_and_no_more),
+	CASE(larger_entries_are_filled_up_with_zeros),
+	CASE(what_is_malformed_is_refused),
+	CASE(region_info_knows_older_callers),
+	CASE(listing_while_regions_come_and_go),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(argc, argv, cases, ARRAY_SIZE(cases), &reserve_hooks);
+}
