@@ -26,6 +26,13 @@ $(LIB_A): $(LIB_OBJ)
 
 all: $(LIB_LINK) $(LIB_A)
 
+.PHONY: abi-check abi-update
+abi-check: $(LIB_SO)
+	tools/check.d/library-abi $(LIB_SO)
+
+abi-update: $(LIB_SO)
+	tools/check.d/library-abi --update $(LIB_SO)
+
 install: install-lib
 .PHONY: install-lib
 install-lib: all
