@@ -137,7 +137,7 @@ void hpi_topology_usable(const struct hpi_topology *topology, struct hpi_nodes *
 /* The usable ones that have CPUs: nodes of memory alone (CXL, an accelerator's) are taken only where named. */
 void hpi_topology_default_nodes(const struct hpi_topology *topology, struct hpi_nodes *out);
 
-/* ---- options.c, options_table.c: the one table of options ---- */
+/* ---- options*.c: the one table of options ---- */
 
 enum hpi_option_id {
 	HPI_OPT_RUNTIME,			/* auto none cuda ascend hip */

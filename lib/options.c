@@ -140,8 +140,8 @@ static int refuse(int err, const struct hpi_option *option, const char *text, co
 	if (option->choices)
 		hpi_error_add(err, "; choices are %s%s", option->choices[0] == '|' ? "\"\"" : "", option->choices);
 	else if (option->max)
-		hpi_error_add(err, "; range is %s%s%s%s%s", option->min ? option->min : "", option->min ? " to " : "up to ",
-			      option->max, unit ? " " : "", unit ? option->unit : "");
+		hpi_error_add(err, "; range is %s%s%s%s%s", option->min ? option->min : "",
+			      option->min ? " to " : "up to ", option->max, unit ? " " : "", unit ? option->unit : "");
 	return err;
 }
 

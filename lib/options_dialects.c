@@ -47,7 +47,7 @@ static int check_devices(const char *value)
 		memcpy(word, value, length);
 		word[length] = '\0';
 		if (hpi_size_parse_uint(word, &id))
-			return hpi_error(-EINVAL, "\"%s\" is no device's id; ids are 0 and up, with commas between", word);
+			return hpi_error(-EINVAL, "\"%s\" is no device's id: a whole number, commas between", word);
 		if (id >= HPI_NODES_MAX)
 			return hpi_error(-EINVAL, "id %s is beyond %d", word, HPI_NODES_MAX - 1);
 		if (hpi_nodes_has(&seen, (unsigned int)id))
@@ -78,8 +78,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.doc = "How a device pool grows. naive_best_fit: by chunks, of the sizes that "
 		       "FLAGS_fraction_of_gpu_memory_to_use, FLAGS_initial_gpu_memory_in_mb and "
 		       "FLAGS_reallocate_gpu_memory_in_mb give; less fragmentation. auto_growth: by what is needed. "
-		       "Host and pinned pools work by chunks in this dialect, whatever this says; strategy sets it for "
-		       "all pools.",
+		       "Host and pinned pools work by chunks in this dialect, whatever this says; strategy sets it "
+		       "for all pools.",
 	},
 	[HPI_OPT_PADDLE_FRACTION_CPU] = {
 		PADDLE("FLAGS_fraction_of_cpu_memory_to_use"),
@@ -87,8 +87,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.default_value = "1.0",
 		.min = "0",
 		.max = "1",
-		.doc = "Size of the host pool's chunk as a share of the container's memory or the machine's, whichever is "
-		       "less, but no more than FLAGS_initial_cpu_memory_in_mb. "
+		.doc = "Size of the host pool's chunk as a share of the container's memory or the machine's, "
+		       "whichever is less, but no more than FLAGS_initial_cpu_memory_in_mb. "
 		       CHUNK_DOC,
 	},
 	[HPI_OPT_PADDLE_INITIAL_CPU_MB] = {
@@ -99,7 +99,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.min = "0",
 		.max = MB_MAX,
 		.doc = "Most that the host pool's chunk has; the chunk is the smaller of this and "
-		       "FLAGS_fraction_of_cpu_memory_to_use of the memory. 0: no chunks, the pool takes what is needed.",
+		       "FLAGS_fraction_of_cpu_memory_to_use of the memory. 0: no chunks, the pool takes what is "
+		       "needed.",
 	},
 	[HPI_OPT_PADDLE_FRACTION_PINNED] = {
 		PADDLE("FLAGS_fraction_of_cuda_pinned_memory_to_use"),
@@ -107,8 +108,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.default_value = "0.5",
 		.min = "0",
 		.max = "1",
-		.doc = "Size of the pinned pool's chunk as a share of the container's memory or the machine's, whichever "
-		       "is less. "
+		.doc = "Size of the pinned pool's chunk as a share of the container's memory or the machine's, "
+		       "whichever is less. "
 		       CHUNK_DOC,
 	},
 	[HPI_OPT_PADDLE_FRACTION_GPU] = {
@@ -117,8 +118,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.default_value = "0.92",
 		.min = "0",
 		.max = "1",
-		.doc = "Size of a device pool's chunk as a share of the device memory that is available when the pool is "
-		       "made. "
+		.doc = "Size of a device pool's chunk as a share of the device memory that is available when the pool "
+		       "is made. "
 		       CHUNK_DOC,
 	},
 	[HPI_OPT_PADDLE_INITIAL_GPU_MB] = {
@@ -129,8 +130,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.min = "0",
 		.max = MB_MAX,
 		.doc = "Size of a device pool's first chunk, instead of FLAGS_fraction_of_gpu_memory_to_use. Later "
-		       "chunks have the size FLAGS_reallocate_gpu_memory_in_mb if that is given, else the fraction. 0: "
-		       "off.",
+		       "chunks have the size FLAGS_reallocate_gpu_memory_in_mb if that is given, else the fraction. "
+		       "0: off.",
 	},
 	[HPI_OPT_PADDLE_REALLOCATE_GPU_MB] = {
 		PADDLE("FLAGS_reallocate_gpu_memory_in_mb"),
@@ -139,8 +140,9 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.default_value = "0",
 		.min = "0",
 		.max = MB_MAX,
-		.doc = "Size of each later chunk of a device pool, instead of FLAGS_fraction_of_gpu_memory_to_use. The "
-		       "first has the size FLAGS_initial_gpu_memory_in_mb if that is given, else the fraction. 0: off.",
+		.doc = "Size of each later chunk of a device pool, instead of FLAGS_fraction_of_gpu_memory_to_use. "
+		       "The first has the size FLAGS_initial_gpu_memory_in_mb if that is given, else the fraction. 0: "
+		       "off.",
 	},
 	[HPI_OPT_PADDLE_INIT_ALLOCATED_MEM] = {
 		PADDLE("FLAGS_init_allocated_mem"),
@@ -171,15 +173,15 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		PADDLE("FLAGS_fast_eager_deletion_mode"),
 		.type = HPI_TYPE_BOOL,
 		.default_value = "true",
-		.doc = "true: work ordered on the same stream may use a freed block at once. false: only once the fence "
-		       "of the block has passed. Another stream waits for the fence either way.",
+		.doc = "true: work ordered on the same stream may use a freed block at once. false: only once the "
+		       "fence of the block has passed. Another stream waits for the fence either way.",
 	},
 	[HPI_OPT_PADDLE_EAGER_DELETE_SCOPE] = {
 		PADDLE("FLAGS_eager_delete_scope"),
 		.type = HPI_TYPE_BOOL,
 		.default_value = "true",
-		.doc = "When a scope closes, its allocations go back: true, inside the call that closes it; false, by a "
-		       "thread in the background.",
+		.doc = "When a scope closes, its allocations go back: true, inside the call that closes it; false, by "
+		       "a thread in the background.",
 	},
 	[HPI_OPT_PADDLE_FUSE_GROUPS_SIZE] = {
 		PADDLE("FLAGS_fuse_parameter_groups_size"),
@@ -210,8 +212,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.min = "0",
 		.max = "1",
 		.doc = "Most memory of its device that a device pool takes, as a share of the device's; taken at once "
-		       "unless allow_growth is set. 0: no such cap. per_process_host_memory_fraction is the like for host "
-		       "memory.",
+		       "unless allow_growth is set. 0: no such cap. per_process_host_memory_fraction is the like for "
+		       "host memory.",
 	},
 	[HPI_OPT_TF_ALLOCATOR_TYPE] = {
 		TENSORFLOW("allocator_type", "HUGEPIN_ALLOCATOR_TYPE"),
@@ -229,16 +231,16 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.default_value = "0",
 		.min = "0",
 		.max = INT64_MAX_TEXT,
-		.doc = "Frees and unregistrations that would call the driver gather up to this many bytes and go out in "
-		       "one batch. 0: 8M.",
+		.doc = "Frees and unregistrations that would call the driver gather up to this many bytes and go out "
+		       "in one batch. 0: 8M.",
 	},
 	[HPI_OPT_TF_ALLOW_GROWTH] = {
 		TENSORFLOW("allow_growth", "HUGEPIN_ALLOW_GROWTH"),
 		.type = HPI_TYPE_BOOL,
 		.default_value = "false",
 		.subject = "growth of pools",
-		.doc = "true: a device pool begins small and its segments double as it grows. false: it takes its share "
-		       "of the device at once.",
+		.doc = "true: a device pool begins small and its segments double as it grows. false: it takes its "
+		       "share of the device at once.",
 	},
 	[HPI_OPT_TF_VISIBLE_DEVICES] = {
 		TENSORFLOW("visible_device_list", "HUGEPIN_VISIBLE_DEVICE_LIST"),
@@ -247,8 +249,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.default_value = "",
 		.check = check_devices,
 		.doc = "Which devices the process uses, and in which order: 5,3 makes device 5 number 0 and device 3 "
-		       "number 1. The ids are those that CUDA_VISIBLE_DEVICES or its like has left. Empty: all of them. "
-		       "One that is not there is an error.",
+		       "number 1. The ids are those that CUDA_VISIBLE_DEVICES or its like has left. Empty: all of "
+		       "them. One that is not there is an error.",
 	},
 	[HPI_OPT_TF_POLL_ACTIVE_US] = {
 		TENSORFLOW("polling_active_delay_usecs", "HUGEPIN_POLLING_ACTIVE_DELAY_USECS"),
@@ -281,19 +283,19 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.type = HPI_TYPE_CHOICE,
 		.choices = "0|1",
 		.default_value = "0",
-		.doc = "How a plan's blocks that must be zero when a step begins are cleared. 0: they lie next to each "
-		       "other and are cleared in one pass. 1: they lie anywhere and each is cleared at its first use in "
-		       "the step; the peak is lower, the step may be slower.",
+		.doc = "How a plan's blocks that must be zero when a step begins are cleared. 0: they lie next to "
+		       "each other and are cleared in one pass. 1: they lie anywhere and each is cleared at its first "
+		       "use in the step; the peak is lower, the step may be slower.",
 	},
 	[HPI_OPT_ASCEND_STATIC_POLICY] = {
 		ASCEND("static_memory_policy", "HUGEPIN_STATIC_MEMORY_POLICY"),
 		.type = HPI_TYPE_CHOICE,
 		.choices = "0|1|2|3|4",
 		.default_value = "0",
-		.doc = "Where plans lie. 0: each block at its real size, anywhere. 2: successive plans share one extent, "
-		       "the largest so far; a plan that needs more releases it and takes a new one, and a second plan at "
-		       "the same time is refused. 3: an extent that grows at its end, within address space reserved once. "
-		       "4: both. 1 means 2. 3 and 4 may cost speed for memory.",
+		.doc = "Where plans lie. 0: each block at its real size, anywhere. 2: successive plans share one "
+		       "extent, the largest so far; a plan that needs more releases it and takes a new one, and a "
+		       "second plan at the same time is refused. 3: an extent that grows at its end, within address "
+		       "space reserved once. 4: both. 1 means 2. 3 and 4 may cost speed for memory.",
 	},
 	[HPI_OPT_ASCEND_VARIABLE_1G] = {
 		ASCEND("variable_use_1g_huge_page", "HUGEPIN_VARIABLE_USE_1G_HUGE_PAGE"),
@@ -301,8 +303,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.choices = "0|1|2",
 		.default_value = "0",
 		.subject = "page size of variables",
-		.doc = "Page size of variables and constants. 0: 2M pages, then base pages. 1: 1G pages or an error. 2: "
-		       "1G pages, then 2M pages, then an error. An error names node, size, asked and available; nothing "
-		       "stays held.",
+		.doc = "Page size of variables and constants. 0: 2M pages, then base pages. 1: 1G pages or an error. "
+		       "2: 1G pages, then 2M pages, then an error. An error names node, size, asked and available; "
+		       "nothing stays held.",
 	},
 };

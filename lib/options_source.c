@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Options from files and from the environment: read into a copy of the set, which replaces it when all of it was good.
+ * Options from files and from the environment. Every source is read into a copy of the set, which replaces it when all
+ * of it was good.
  *
  * A file is lines of "option = value" with LF ends. Blanks around option and value do not count, nothing is quoted, a
  * line longer than 4096 bytes, a NUL, a CR LF end or an option given twice is refused.
@@ -14,6 +15,22 @@
 #include "options_table.h"
 
 #define LINE_MAX_BYTES	4096
+
+int hpi_options_change(struct hugepin_options *options, int (*read)(struct hugepin_options *copy, const void *arg),
+		       const void *arg)
+{
+	struct hugepin_options *copy;
+	int err = hpi_options_copy(options, &copy);
+
+	if (err)
+		return err;
+	err = read(copy, arg);
+	if (err)
+		hugepin_options_destroy(copy);
+	else
+		hpi_options_replace(options, copy);
+	return err;
+}
 
 /* ---- Files ---- */
 
@@ -101,7 +118,7 @@ static int read_line(char *line, size_t length, void *arg)
 	return reader->err ? 1 : 0;
 }
 
-static int read_file(struct hugepin_options *options, const char *path)
+static int read_assignments(struct hugepin_options *options, const char *path)
 {
 	struct file_reader reader = { .options = options, .path = path };
 	int err = hpi_sys_read_lines(path, LINE_MAX_BYTES, read_line, &reader);
@@ -115,23 +132,17 @@ static int read_file(struct hugepin_options *options, const char *path)
 	return reader.err;
 }
 
+static int read_file(struct hugepin_options *options, const void *path)
+{
+	return hpi_options_is_proto(path) ? hpi_options_read_proto(options, path) : read_assignments(options, path);
+}
+
 int hugepin_options_load_file(struct hugepin_options *options, const char *path)
 {
-	struct hugepin_options *copy;
-	int err;
-
 	if (!options || !path)
 		return hpi_error(-EINVAL, "reading options from a file: %s is NULL",
 				 options ? "the path" : "the option set");
-	err = hpi_options_copy(options, &copy);
-	if (err)
-		return err;
-	err = read_file(copy, path);
-	if (err)
-		hugepin_options_destroy(copy);
-	else
-		hpi_options_replace(options, copy);
-	return err;
+	return hpi_options_change(options, read_file, path);
 }
 
 /* ---- Environment ---- */
@@ -168,13 +179,14 @@ static int read_variable(struct hugepin_options *options, const char *entry, boo
 	return hpi_error(-ENOENT, "%.*s is no option (environment)", (int)strcspn(entry, "="), entry);
 }
 
-static int read_environment(struct hugepin_options *options)
+static int read_environment(struct hugepin_options *options, const void *unused)
 {
 	const char *config = getenv("HUGEPIN_CONFIG");
 	bool seen[HPI_OPT_COUNT] = { false };
 	char **entry;
 	int err = 0;
 
+	(void)unused;
 	if (config && !*config)
 		return hpi_error(-EINVAL, "HUGEPIN_CONFIG (environment) is empty: it names a file of options");
 	if (config)
@@ -186,22 +198,11 @@ static int read_environment(struct hugepin_options *options)
 
 int hugepin_options_load_environment(struct hugepin_options *options)
 {
-	struct hugepin_options *copy;
-	int err;
-
 	if (!options)
 		return hpi_error(-EINVAL, "reading options from the environment: the option set is NULL");
 	if (hpi_sys_secure()) {
 		hpi_log(HUGEPIN_LOG_INFO, "options in the environment are ignored: the program has another's rights");
 		return 0;
 	}
-	err = hpi_options_copy(options, &copy);
-	if (err)
-		return err;
-	err = read_environment(copy);
-	if (err)
-		hugepin_options_destroy(copy);
-	else
-		hpi_options_replace(options, copy);
-	return err;
+	return hpi_options_change(options, read_environment, NULL);
 }

@@ -61,8 +61,8 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.choices = "auto|none|cuda|ascend|hip",
 		.default_value = "auto",
 		.doc = "The accelerator's runtime with which pinned memory is registered. auto takes the first that "
-		       "is on this machine, or none; one asked for by name is an error where its driver is not "
-		       "there; none keeps pinned memory resident without registering it.",
+		       "is on this machine, or none; one asked for by name is an error where its driver is not there; "
+		       "none keeps pinned memory resident without registering it.",
 	},
 	[HPI_OPT_MOUNT] = {
 		OWN("mount"),
@@ -70,8 +70,8 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.type = HPI_TYPE_STRING,
 		.default_value = "/run/hugepin",
 		.check = check_directory,
-		.doc = "The mount of hugepinfs in which names of regions and variables are looked up. In a "
-		       "container this is the place where its tenant's mount is bound.",
+		.doc = "The mount of hugepinfs in which names of regions and variables are looked up. In a container "
+		       "this is the place where its tenant's mount is bound.",
 	},
 	[HPI_OPT_NODE_POLICY] = {
 		OWN("node_policy"),
@@ -91,11 +91,11 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.type = HPI_TYPE_CHOICE,
 		.choices = "needed|chunks|doubling",
 		.default_value = "needed",
-		.doc = "How a pool grows. needed: by what an allocation needs, rounded to pages. chunks: by equal chunks, "
-		       "of the size that FLAGS_fraction_of_... and FLAGS_initial_... give. doubling: each segment is "
-		       "twice as large as the one before. What does not fit shrinks to what is needed. "
-		       "FLAGS_allocator_strategy and allow_growth say it in other systems' words, for the device pool: "
-		       "two of them in one source are refused, else the higher source wins.",
+		.doc = "How a pool grows. needed: by what an allocation needs, rounded to pages. chunks: by equal "
+		       "chunks, of the size that FLAGS_fraction_of_... and FLAGS_initial_... give. doubling: each "
+		       "segment is twice as large as the one before. What does not fit shrinks to what is needed. "
+		       "FLAGS_allocator_strategy and allow_growth say it in other systems' words, for the device "
+		       "pool: two of them in one source are refused, else the higher source wins.",
 	},
 	[HPI_OPT_HOST_LADDER] = {
 		OWN("host_ladder"),
@@ -192,9 +192,8 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.min = "2M",
 		.max = "256G",
 		.check = check_chunk,
-		.doc = "How much one call registers with the runtime; a multiple of 2M. A larger range is "
-		       "registered in several calls, so that each is bounded in time and below the runtime's own "
-		       "limit.",
+		.doc = "How much one call registers with the runtime; a multiple of 2M. A larger range is registered "
+		       "in several calls, so that each is bounded in time and below the runtime's own limit.",
 	},
 	[HPI_OPT_REGISTER_THREADS] = {
 		OWN("register_threads"),
@@ -204,17 +203,16 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.default_value = "4",
 		.min = "1",
 		.max = "64",
-		.doc = "How many threads register the chunks of one range side by side. They live for that call "
-		       "only.",
+		.doc = "How many threads register the chunks of one range side by side. They live for that call only.",
 	},
 	[HPI_OPT_RAISE_MEMLOCK] = {
 		OWN("raise_memlock"),
 		.environment = "HUGEPIN_RAISE_MEMLOCK",
 		.type = HPI_TYPE_BOOL,
 		.default_value = "false",
-		.doc = "Where pinned memory would go over the soft limit of locked memory (RLIMIT_MEMLOCK), raise that "
-		       "limit, for the whole process, as far as the hard one allows. false: such an allocation is "
-		       "refused with asked, held and both limits.",
+		.doc = "Where pinned memory would go over the soft limit of locked memory (RLIMIT_MEMLOCK), raise "
+		       "that limit, for the whole process, as far as the hard one allows. false: such an allocation "
+		       "is refused with asked, held and both limits.",
 	},
 	[HPI_OPT_SCRUB] = {
 		OWN("scrub"),
@@ -231,9 +229,9 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.type = HPI_TYPE_CHOICE,
 		.choices = "none|error|warning|info|debug",
 		.default_value = "warning",
-		.doc = "What hugepin's own programs print of the library's log: lines of this level and of those before "
-		       "it. The library itself never prints; a program that has called hugepin_log_set() has its own "
-		       "level.",
+		.doc = "What hugepin's own programs print of the library's log: lines of this level and of those "
+		       "before it. The library itself never prints; a program that has called hugepin_log_set() has "
+		       "its own level.",
 	},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One option's description, and the table of them all: the only place where an option is described. Parser, range
- * check, listing and reference page are made from it. Below it, what options.c offers to the sources alone.
+ * check, listing and reference page are made from it. Below it, what the files of options offer each other.
  */
 #ifndef HUGEPIN_OPTIONS_TABLE_H
 #define HUGEPIN_OPTIONS_TABLE_H
@@ -53,5 +53,11 @@ int hpi_options_put(struct hugepin_options *options, enum hpi_option_id id, enum
 		    const char *where);
 /* Makes @options what @copy is, and ends @copy. */
 void hpi_options_replace(struct hugepin_options *options, struct hugepin_options *copy);
+/* options_source.c: all or nothing: @read works on a copy of the set, which replaces it on success. */
+int hpi_options_change(struct hugepin_options *options, int (*read)(struct hugepin_options *copy, const void *arg),
+		       const void *arg);
+/* options_proto.c: TensorFlow's text form; a file of it goes by its suffix. */
+bool hpi_options_is_proto(const char *path);
+int hpi_options_read_proto(struct hugepin_options *options, const char *path);
 
 #endif /* HUGEPIN_OPTIONS_TABLE_H */

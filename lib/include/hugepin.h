@@ -101,11 +101,24 @@ int hugepin_options_set(struct hugepin_options *options, const char *key, const 
  *
  * All or nothing: one bad line and the set is unchanged; hugepin_error() has "file:line". An unknown key is an error.
  * Options set by the environment or the API keep their value whatever the order of calls: defaults < file <
- * environment < API.
+ * environment < API. A file whose name ends in ".pbtxt" or ".textproto" is read as hugepin_options_load_proto() reads
+ * its text.
  *
  * Return: 0, -errno of open and read, -EINVAL, -ENOENT (unknown key), -ENOMEM. Since: 0.1
  */
 int hugepin_options_load_file(struct hugepin_options *options, const char *path);
+
+/**
+ * hugepin_options_load_proto - read TensorFlow's GPUOptions from the text form of a protocol buffer, source "API"
+ * @text:  "gpu_options { allow_growth: true }", with that message around the fields, "config { }" around it, or neither
+ * @where: what errors and listings call the text, followed by ":line"; NULL: "API"
+ *
+ * All or nothing. A field that hugepin does not have, a message within gpu_options, or a field that stands there twice
+ * is refused with its line.
+ *
+ * Return: 0, -EINVAL, -ENOENT (unknown field), -ENOMEM. Since: 0.1
+ */
+int hugepin_options_load_proto(struct hugepin_options *options, const char *text, const char *where);
 
 /**
  * hugepin_options_load_environment - read HUGEPIN_<OPTION> for hugepin's own and FLAGS_<option> for Paddle's names
@@ -129,7 +142,7 @@ struct hugepin_option_info {
 	const char *max;
 	const char *choices;		/* "a|b|c", or "" */
 	const char *value;		/* in force */
-	const char *source;		/* "default", "file:line", "environment", "API" */
+	const char *source;		/* "default", "file:line", "environment", "API", "text:line" */
 	const char *doc;
 	const char *environment;	/* the variable that sets it */
 };

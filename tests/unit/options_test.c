@@ -15,68 +15,9 @@
 #include <cmocka.h>
 
 #include "comma_locale.h"
-#include "options_table.h"
-#include "tree.h"
+#include "options_set.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define FRACTION "FLAGS_fraction_of_cuda_pinned_memory_to_use"
-
-static struct tree tree;
-static struct hugepin_options *options;
-
-static int make_set(void **state)
-{
-	(void)state;
-	tree_make(&tree);
-	assert_int_equal(hugepin_options_create(&options), 0);
-	return 0;
-}
-
-static int remove_set(void **state)
-{
-	(void)state;
-	hpi_sys_fault = NULL;
-	hugepin_options_destroy(options);
-	tree_remove(&tree, "");
-	return 0;
-}
-
-static const char *conf_path(void)
-{
-	return tree_path(&tree, "hugepin.conf");
-}
-
-static int load_text(const char *text)
-{
-	tree_write(&tree, "hugepin.conf", text);
-	return hugepin_options_load_file(options, conf_path());
-}
-
-static int load_environment(char **entries)
-{
-	char **own = environ;
-	int err;
-
-	environ = entries;
-	err = hugepin_options_load_environment(options);
-	environ = own;		/* the test framework reads it as well */
-	return err;
-}
-
-static void assert_option(const char *key, const char *value, const char *source)
-{
-	struct hugepin_option_info info = { .size = sizeof(info) };
-
-	assert_int_equal(hugepin_options_get(options, key, &info), 0);
-	assert_string_equal(info.value, value);
-	assert_string_equal(info.source, source);
-}
-
-static void assert_error_has(const char *part)
-{
-	if (!strstr(hugepin_error(), part))
-		fail_msg("\"%s\" is not in \"%s\"", part, hugepin_error());
-}
 
 /* In place of the C library's, for this program: fails once, when the count comes to it. */
 static int strdups_until_failure;
@@ -564,13 +505,15 @@ static void failed_allocation_changes_nothing_wherever_it_comes(void **state)
 	(void)state;
 	assert_int_equal(hugepin_options_set(options, "mount", "/mnt/a"), 0);
 	tree_write(&tree, "hugepin.conf", "host_cap = 1G\nvariable_cap = 1G\n");
-	for (step = 0; step < 5; step++) {
+	for (step = 0; step < 6; step++) {
 		for (at = 1;; at++) {
 			strdups_until_failure = at;
 			err = step == 0 ? hugepin_options_load_file(options, conf_path()) :
 			      step == 1 ? load_environment(entries) :
 			      step == 2 ? hugepin_options_set(options, "mount", "/mnt/b") :
-			      step == 3 ? hpi_options_copy(options, &other) : hugepin_options_create(&other);
+			      step == 3 ? hpi_options_copy(options, &other) :
+			      step == 4 ? hugepin_options_create(&other) :
+			      hugepin_options_load_proto(options, "allow_growth: true allocator_type: 'BFC'", "text");
 			if (!err)
 				break;
 			assert_int_equal(err, -ENOMEM);
@@ -579,6 +522,7 @@ static void failed_allocation_changes_nothing_wherever_it_comes(void **state)
 			assert_int_equal(hpi_options_is_set(options, HPI_OPT_VARIABLE_CAP), step > 0);
 			assert_int_equal(hpi_options_is_set(options, HPI_OPT_PINNED_CAP), step > 1);
 			assert_option("mount", step > 2 ? "/mnt/b" : "/mnt/a", "API");
+			assert_false(hpi_options_is_set(options, HPI_OPT_TF_ALLOW_GROWTH));
 			failures++;
 		}
 		strdups_until_failure = 0;
@@ -672,8 +616,6 @@ static void share_loses_no_bytes(void **state)
 	assert_true(hpi_options_share(0x1p-1074, UINT64_MAX) == 0);
 	assert_true(hpi_options_share(0.92, 85899345920) == 79027398246);
 }
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, make_set, remove_set)
 
 int main(void)
 {
