@@ -5,6 +5,7 @@
 #	make [all]	library, programs, tools
 #	make tests	unit tests, stand-in runtimes, programs that run inside virtual machines
 #	make unit	build and run the unit tests
+#	make bench	what pools cost, beside other allocators (bench-quick: in two minutes)
 #	make modules	the module, for the running kernel (KDIR=... for another)
 #	make V=1 ...	show the commands
 #	make install	PREFIX=/usr/local DESTDIR=
@@ -47,6 +48,7 @@ include lib/lib.mk
 -include tools/trace/trace.mk
 -include tools/doc/doc.mk
 -include tools/demo.d/demo.mk
+-include tools/bench/bench.mk
 -include tests/tests.mk
 
 modules:

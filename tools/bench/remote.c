@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/*
+ * remote: one thread allocates, another frees; the blocks go through a ring between them. Result: nanoseconds a block,
+ * from the first to the last.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker.h"
+
+#define RING		1024
+#define SIZES		65536
+
+static void *ring[RING];
+static uint32_t *sizes;
+static const struct job *the_job;
+static pthread_barrier_t start;
+static _Alignas(64) uint64_t put;		/* by the allocating thread */
+static _Alignas(64) uint64_t got;		/* by the freeing one */
+
+static void *consume(void *arg)
+{
+	uint64_t i, end;
+
+	(void)arg;
+	bench_pin(1);
+	for (;;) {
+		pthread_barrier_wait(&start);
+		for (i = got, end = i + the_job->operations; i < end; i++) {
+			while (__atomic_load_n(&put, __ATOMIC_ACQUIRE) <= i)
+				__builtin_ia32_pause();
+			the_job->allocator->free(ring[i % RING]);
+			__atomic_store_n(&got, i + 1, __ATOMIC_RELEASE);
+		}
+		pthread_barrier_wait(&start);
+	}
+	return NULL;
+}
+
+static int produce(const struct job *job)
+{
+	uint64_t i, end;
+	void *block;
+
+	pthread_barrier_wait(&start);
+	for (i = put, end = i + job->operations; i < end; i++) {
+		while (i - __atomic_load_n(&got, __ATOMIC_ACQUIRE) >= RING)
+			__builtin_ia32_pause();
+		block = job->allocator->alloc((size_t)sizes[i % SIZES] * 16);
+		if (!block) {
+			bench_complain("no block");
+			exit(1);
+		}
+		*(volatile uint64_t *)block = i;
+		ring[i % RING] = block;
+		__atomic_store_n(&put, i + 1, __ATOMIC_RELEASE);
+	}
+	pthread_barrier_wait(&start);
+	return 0;
+}
+
+static int remote_open(const struct job *job)
+{
+	uint64_t state = 0x2545f4914f6cdd1dull;
+	pthread_t thread;
+	size_t i;
+
+	the_job = job;
+	sizes = calloc(SIZES, sizeof(*sizes));
+	if (!sizes)
+		return bench_complain("no memory");
+	for (i = 0; i < SIZES; i++)
+		sizes[i] = (uint32_t)(bench_size(job, &state) / 16);
+	pthread_barrier_init(&start, NULL, 2);
+	if (pthread_create(&thread, NULL, consume, NULL))
+		return bench_complain("no thread");
+	return produce(job);
+}
+
+static int remote_repeat(const struct job *job)
+{
+	double from = bench_now();
+
+	produce(job);
+	printf("%.3f\n", (bench_now() - from) / (double)job->operations * 1e9);
+	return 0;
+}
+
+static int remote_close(const struct job *job)
+{
+	(void)job;
+	return put == got ? 0 : bench_complain("blocks were lost");
+}
+
+const struct bench bench_remote = { "remote", remote_open, remote_repeat, remote_close };
