@@ -16,3 +16,4 @@ unit: $(UNIT_BIN)
 
 -include tests/loopback/loopback.mk
 -include tests/kselftest/kselftest.mk
+-include tests/cases/cases.mk

@@ -32,6 +32,7 @@ struct command {
 	int (*run)(const struct command *self, int argc, char **argv);
 };
 extern const struct command command_status, command_reserve, command_release, command_run;
+extern const struct command command_explain;
 
 /* ---- main.c ---- */
 
@@ -48,6 +49,11 @@ void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* "h
 int usage_error(const struct command *command);			/* points to the help; STATUS_USAGE */
 int status_of(int err);					/* what a failure with -errno exits with */
 int flush_output(int status);				/* @status; STATUS_FAILED if stdout cannot be written */
+
+/* ---- output.c ---- */
+
+/* What @write writes replaces the file at @path, or nothing does; @write returns 0 or -errno. */
+int file_replace(const char *path, int (*write)(FILE *out, void *arg), void *arg, struct message *why);
 
 /* ---- spec.c: NODE:CLASS:COUNT ---- */
 

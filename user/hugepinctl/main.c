@@ -11,6 +11,7 @@ static const struct command *const commands[] = {
 	&command_reserve,
 	&command_release,
 	&command_run,
+	&command_explain,
 };
 #define COUNT	(sizeof(commands) / sizeof(commands[0]))
 

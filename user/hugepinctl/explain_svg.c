@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+/* explain's map as a picture: a cell for each window of 1 GiB, filled from below by what is in it. Plain SVG 1.1. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "explain.h"
+
+#define CELL		40		/* user units, the edge of a window */
+#define GAP		4
+#define COLUMNS		32
+#define LEFT		110		/* room for addresses */
+#define HEADING		30
+
+static const char *const kind_colours[PAGE_KINDS] = {
+	[PAGE_FREE] = "#e8f3e8",
+	[PAGE_MOVABLE] = "#9ccc9c",
+	[PAGE_OURS] = "#3f72af",
+	[PAGE_HUGETLB] = "#9b7fc9",
+	[PAGE_SLAB] = "#f0a63a",
+	[PAGE_TABLE] = "#e2725b",
+	[PAGE_KERNEL] = "#c0392b",
+	[PAGE_RESERVED] = "#6d2f2f",
+	[PAGE_POISONED] = "#000000",
+	[PAGE_ABSENT] = "#bdbdbd",
+};
+
+static void write_rectangle(FILE *out, unsigned int x, double y, double height, const char *colour)
+{
+	fprintf(out, "<rect x=\"%u\" y=\"%.2f\" width=\"%d\" height=\"%.2f\" fill=\"%s\"/>\n", x, y, CELL, height, colour);
+}
+
+/* What is not a zero share is seen: half a unit at least. The free part, drawn first, is what the others lie upon. */
+static void write_window(FILE *out, const struct window *window, unsigned int x, unsigned int y)
+{
+	enum window_state state = window_state(window);
+	double bottom = y + CELL;
+
+	fprintf(out, "<g><title>%" PRIx64 ": %s", window->pfn * 4096, window_state_names[state]);
+	for (int kind = 0; kind < PAGE_KINDS; kind++)
+		if (window->tally.pages[kind])
+			fprintf(out, ", %" PRIu64 " %s", window->tally.pages[kind], page_kind_names[kind]);
+	fputs("</title>\n", out);
+	write_rectangle(out, x, y, CELL, window->online ? kind_colours[PAGE_FREE] : kind_colours[PAGE_ABSENT]);
+	for (int kind = PAGE_KINDS - 1; kind > PAGE_FREE; kind--) {
+		double height = (double)window->tally.pages[kind] * CELL / WINDOW_PAGES;
+
+		if (!window->tally.pages[kind])
+			continue;
+		if (height < 0.5)
+			height = 0.5;
+		if (height > bottom - y)
+			height = bottom - y;
+		bottom -= height;
+		write_rectangle(out, x, bottom, height, kind_colours[kind]);
+	}
+	fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"/></g>\n",
+		x, y, CELL, CELL, state == WINDOW_FREE || state == WINDOW_MOVABLE ? "#2e7d32" : "#888888",
+		state == WINDOW_FREE || state == WINDOW_MOVABLE ? "2" : "1");
+}
+
+static unsigned int rows_of(const struct node_scan *scan)
+{
+	return (unsigned int)((scan->nr_windows + COLUMNS - 1) / COLUMNS);
+}
+
+static unsigned int height_of(const struct explanation *node)
+{
+	return HEADING + rows_of(&node->scan) * (CELL + GAP) + GAP;
+}
+
+static void write_node(FILE *out, const struct explanation *node, unsigned int top)
+{
+	fprintf(out, "<text x=\"%d\" y=\"%u\" font-weight=\"bold\">node %d: %" PRIu64 " 1G pages could be had</text>\n", GAP,
+		top + 20, node->map.node, node->forecast.now);
+	for (size_t i = 0; i < node->scan.nr_windows; i++) {
+		unsigned int y = top + HEADING + (unsigned int)(i / COLUMNS) * (CELL + GAP);
+
+		if (i % COLUMNS == 0)
+			fprintf(out, "<text x=\"%d\" y=\"%u\">%" PRIx64 "</text>\n", GAP, y + CELL / 2 + 5,
+				node->scan.windows[i].pfn * 4096);
+		write_window(out, &node->scan.windows[i], LEFT + (unsigned int)(i % COLUMNS) * (CELL + GAP), y);
+	}
+}
+
+static void write_legend(FILE *out, unsigned int top)
+{
+	for (int kind = 0; kind < PAGE_KINDS; kind++) {
+		unsigned int x = LEFT + (unsigned int)kind * 120;
+
+		fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"14\" height=\"14\" fill=\"%s\" stroke=\"#888888\"/>\n", x, top + 8,
+			kind_colours[kind]);
+		fprintf(out, "<text x=\"%u\" y=\"%u\">%s</text>\n", x + 20, top + 20, page_kind_names[kind]);
+	}
+}
+
+int explain_write_svg(const struct explain_report *report, FILE *out)
+{
+	unsigned int top = 0, height = HEADING;
+
+	for (size_t i = 0; i < report->count; i++)
+		height += height_of(&report->nodes[i]);
+	fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" font-family=\"sans-serif\" "
+		"font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
+		LEFT + COLUMNS * (CELL + GAP) + GAP, height);
+	for (size_t i = 0; i < report->count; i++) {
+		write_node(out, &report->nodes[i], top);
+		top += height_of(&report->nodes[i]);
+	}
+	write_legend(out, top);
+	fputs("</svg>\n", out);
+	return ferror(out) ? -EIO : 0;
+}
