@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside libhugepin. Prototypes are grouped under the file that defines them; a file uses only groups above its own:
- * error, sys, size, nodes <- cgroup, topology, options <- policy, hold, pin, region, mapping, provider, ladder, runtime,
+ * error, sys, size, nodes <- cgroup, topology, options <- policy, hold, pin, region, listing, mapping, provider, ladder, runtime,
  * register <- arena <- pool <- variable. Only context.c, which puts them together, uses groups below its own.
  * Names across files are hpi_<file>_<verb>; everything here is hidden in the shared library.
  */

@@ -354,6 +354,62 @@ int hugepin_region_extents(const struct hugepin_region *region, struct hugepin_e
  */
 int hugepin_region_export(const struct hugepin_region *region, uint64_t offset, uint64_t bytes);
 
+/* ---- Who holds what: every region and user of the module, whoever made it (needs the module) ---- */
+
+/**
+ * struct hugepin_listed_region - one region as it stands; strings and arrays are valid during the visit
+ * @path:        below the root of its mount, NULL without a name
+ * @path_is_cut: @path is the end of a longer one
+ * @id:          a number that no other region has or will have; older ones have smaller ones
+ * @dev, @ino:   as stat(2) tells them, and /proc/PID/maps
+ * @used_ns:     CLOCK_REALTIME of the last open or mapping; @created_ns: of its making
+ * @mappings:    areas that map it, in all processes; each of them is an open file, too
+ * @opens:       open files of it
+ * @held_bytes:  bytes of its pages that devices, pipes or sockets hold besides; @references: so often
+ * @charged_uid: who is charged for it; @uid, @gid, @mode: of the inode
+ */
+struct hugepin_listed_region {
+	size_t size;
+	const char *path;
+	int path_is_cut;
+	unsigned int charged_uid, uid, gid, mode;
+	uint64_t id, dev, ino;
+	uint64_t bytes, bytes_1g;
+	uint64_t created_ns, used_ns;
+	uint64_t mappings, opens, held_bytes, references;
+	const struct hugepin_extent_info *extents;
+	size_t nr_extents;
+};
+
+/**
+ * hugepin_region_visit - tell every region alive, oldest first
+ * @visit: called for each; what it returns, if not 0, ends the visit and is returned
+ *
+ * By /dev/hugepin all regions of the host, by a mount alone those of that mount. One that comes or goes meanwhile is told
+ * once or not. Threads: safe on one @ctx; @visit may call the library.
+ *
+ * Return: 0, -ENODEV or -EACCES (no module that this process may use), -EOPNOTSUPP (an older module), -ENOMEM, -EINVAL
+ * (no @visit). Since: 0.1
+ */
+int hugepin_region_visit(struct hugepin_context *ctx, int (*visit)(const struct hugepin_listed_region *info, void *arg),
+			 void *arg);
+
+/**
+ * struct hugepin_listed_user - what one user holds; pages in quarantine are among the held ones
+ * @depth: 0, or how many user namespaces deep it is a user; what it holds counts for their owners, too
+ */
+struct hugepin_listed_user {
+	size_t size;
+	unsigned int uid, depth;
+	uint64_t held_2m_pages, held_1g_pages;
+	uint64_t quarantined_2m_pages, quarantined_1g_pages;
+	uint64_t pinned_bytes;		/* of its own memory */
+};
+
+/** hugepin_user_visit - tell every user that holds something; as hugepin_region_visit(), by /dev/hugepin only. Since: 0.1 */
+int hugepin_user_visit(struct hugepin_context *ctx, int (*visit)(const struct hugepin_listed_user *info, void *arg),
+		       void *arg);
+
 /* ---- Pinned ranges: keep the caller's own pages resident and unmoving ---- */
 
 struct hugepin_pin;		/* opaque; ended only by hugepin_pin_release() */

@@ -20,7 +20,7 @@ $(LOOPBACK_TESTS): $(LOOPBACK_CUDA)
 $(LOOPBACK_TESTS): private LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../loopback'
 
 # These stand for the module: they wrap the library's system calls (fake_module.c).
-MODULE_TESTS := $(addprefix $(O)/tests/unit/,context_test ladder_test pin_test provider_test region_test reserve_test)
+MODULE_TESTS := $(addprefix $(O)/tests/unit/,context_test ladder_test listing_test pin_test provider_test region_test reserve_test)
 $(O)/tests/unit/fake_module.o: CPPFLAGS += -Ilib
 $(MODULE_TESTS): $(O)/tests/unit/fake_module.o
 $(MODULE_TESTS): private LDFLAGS += $(addprefix -Wl$(comma)--wrap=hpi_sys_,ioctl open file_system read_file write_file)

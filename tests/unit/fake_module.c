@@ -272,6 +272,50 @@ static int region_info(int fd, struct hugepin_region_info *info)
 	return -ENOTTY;
 }
 
+/* ---- LIST and USERS ---- */
+
+static int list(struct hugepin_list *list)
+{
+	struct hugepin_list_entry *entries = (void *)(uintptr_t)list->entries;
+	struct hugepin_extent *extents = (void *)(uintptr_t)list->extents;
+	uint32_t room = list->nr_entries < 2 ? list->nr_entries : 2, count = 0, used = 0;
+	size_t i;
+
+	fake.lists++;
+	for (i = list->cursor; i < region_count && count < room; i++) {
+		const struct fake_region *region = &regions[i];
+		struct hugepin_list_entry *entry = &entries[count++];
+
+		*entry = (struct hugepin_list_entry){
+			.id = i + 1, .dev = region->dev, .ino = region->ino, .bytes = region->bytes,
+			.bytes_1g = region->bytes_1g, .created_ns = 1000 + i, .used_ns = 2000 + i, .mappings = 3, .opens = 4,
+			.held_bytes = HPI_2M, .refs = 5, .charged_uid = 1000, .uid = 1001, .gid = 1002, .mode = 0100640,
+			.flags = i ? HUGEPIN_LIST_NAMED : 0, .nr_extents = region->count, .first_extent = used,
+		};
+		if (i)
+			snprintf(entry->path, sizeof(entry->path), "name%zu", i);
+		memcpy(extents + used, region->extents, region->count * sizeof(*extents));
+		used += region->count;
+	}
+	list->nr_entries = count;
+	list->nr_extents = used;
+	list->cursor = i < region_count ? i : 0;
+	return 0;
+}
+
+static int users(struct hugepin_users *users)
+{
+	struct hugepin_user_entry *entries = (void *)(uintptr_t)users->entries;
+
+	entries[0] = (struct hugepin_user_entry){
+		.uid = 1000 + (uint32_t)users->cursor, .depth = (uint32_t)users->cursor, .held = { 7, 2 },
+		.quarantined = { 1, 0 }, .pinned = 4096,
+	};
+	users->nr_entries = 1;
+	users->cursor = users->cursor ? 0 : 1;
+	return 0;
+}
+
 /* ---- PIN and EXPORT ---- */
 
 static bool is_memfd(int fd, const char *name)
@@ -334,6 +378,10 @@ int __wrap_hpi_sys_ioctl(int fd, unsigned long request, void *arg)
 		return info(arg);
 	if (known && request == HUGEPIN_IOC_CREATE)
 		return create(fd, arg);
+	if (known && fake.can_list && request == HUGEPIN_IOC_LIST)
+		return fake.list_err ? fake.list_err : list(arg);
+	if (known && fake.can_list && request == HUGEPIN_IOC_USERS && !in_mount(fd))
+		return fake.list_err ? fake.list_err : users(arg);
 	if (known && request == HUGEPIN_IOC_PIN && fake.features & HUGEPIN_FEATURE_PIN)
 		return pin(arg);
 	if ((is_memfd(fd, "pin") || is_memfd(fd, "region")) && request == HUGEPIN_IOC_EXPORT)

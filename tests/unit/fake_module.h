@@ -29,6 +29,10 @@ struct fake_module {
 	char sysfs[64];				/* what stands for /sys/class/misc/hugepin; "": the real one */
 	int knob_write_err;
 
+	bool can_list;				/* LIST and USERS; false at first, as an older module */
+	int list_err;				/* refuse LIST and USERS */
+	unsigned int lists;			/* calls of LIST; each gives two regions at most */
+
 	/* what was asked last */
 	struct hugepin_create create;
 	uint64_t create_nodes;			/* the first word of its mask */
