@@ -11,7 +11,9 @@ static const struct command *const commands[] = {
 	&command_reserve,
 	&command_release,
 	&command_run,
+	&command_ps,
 	&command_explain,
+	&command_doctor,
 };
 #define COUNT	(sizeof(commands) / sizeof(commands[0]))
 
