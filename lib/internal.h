@@ -373,7 +373,7 @@ uint64_t hpi_ladder_granule(const struct hpi_rung *rung);		/* smallest class's p
 int hpi_ladder_map(struct hugepin_context *ctx, const struct hpi_ladder *ladder, size_t first,
 		   const struct hpi_request *request, struct hpi_mapping *out, size_t *rung);
 
-/* ---- runtime.c, runtime_none.c, runtime_cuda.c: an accelerator's host-memory interface ---- */
+/* ---- runtime.c, runtime_none.c, runtime_cuda.c and cuda_*.c: an accelerator's interface to memory ---- */
 
 struct hpi_runtime_scope {
 	void *context;
@@ -382,6 +382,14 @@ struct hpi_runtime_scope {
 struct hpi_runtime_thread {
 	bool pushed;
 	int capture_mode;
+};
+struct hpi_fence;			/* a runtime's own */
+#define HPI_STREAM_DEVICE	((void *)-1)	/* instead of a stream's handle: whatever the devices were given */
+struct hpi_device {
+	int id;
+	char pci_address[16];		/* "0000:3b:00.0"; "" where the runtime does not tell */
+	uint64_t total_bytes;
+	uint64_t free_bytes;		/* UINT64_MAX: not told, since the program has no context there */
 };
 struct hpi_runtime {
 	const char *name;
@@ -397,10 +405,55 @@ struct hpi_runtime {
 	int (*enter)(struct hpi_runtime_scope *scope, struct hpi_runtime_thread *thread, int *code);
 	void (*leave)(struct hpi_runtime_thread *thread);
 	void (*end)(struct hpi_runtime_scope *scope);
-	/* 0; -EEXIST (registered already), -ENOMEM, -EINVAL, -EIO. *@code is the runtime's own number. */
+	/* begin in the context that the program has on a device; -EIO: it has none there. NULL: no devices. */
+	int (*begin_on)(struct hpi_runtime_scope *scope, int device, int *code);
+
+	/*
+	 * What follows is called inside a scope that the thread has entered. *@code is the runtime's own number. A call
+	 * that the runtime has nothing for is NULL.
+	 */
+
+	/* 0; -EEXIST (registered already), -ENOMEM, -EINVAL, -EIO. */
 	int (*host_register)(void *addr, uint64_t bytes, int *code);
 	/* 0 also when the runtime is shutting down at exit; -ENOENT, -EIO. */
 	int (*host_unregister)(void *addr, uint64_t bytes, int *code);
+	/* Where a device finds a byte of registered memory; -EINVAL: not registered. */
+	int (*device_pointer)(void *addr, uint64_t *device_addr, int *code);
+
+	/*
+	 * Fences. record: behind the work given to @stream so far, or with HPI_STREAM_DEVICE behind all that was given
+	 * to any stream of the scope's context and of the program's context on every device; -EBUSY: a capture is under
+	 * way that it would break or become part of, to be tried again later; -EINVAL (no such stream), -ENOMEM, -EIO.
+	 * query: 0 passed, also where its context is gone; -EBUSY pending; -EIO: the device is in error and nobody
+	 * knows. It may block on a driver that cannot record a context. end: at any time.
+	 */
+	int (*fence_record)(void *stream, struct hpi_fence **out, int *code);
+	int (*fence_query)(struct hpi_fence *fence, int *code);
+	void (*fence_end)(struct hpi_fence *fence);
+	/*
+	 * Whether the stream is being captured into a graph; HPI_STREAM_DEVICE: one of those that a fence there waits
+	 * for, as far as the runtime tells.
+	 */
+	bool (*is_capturing)(void *stream);
+
+	/* Devices, numbered as the program sees them: in the order of CUDA_VISIBLE_DEVICES and the like. */
+	int (*device_count)(int *count, int *code);
+	int (*device_read)(int device, struct hpi_device *out, int *code);	/* -ENODEV */
+
+	/*
+	 * Memory of the scope's device. granule: what sizes and addresses are multiples of. reserve, release: address
+	 * space; NULL where the runtime has no such thing. map: pages of @bytes at @addr, or where the runtime puts
+	 * them if @addr is NULL and it reserves nothing; -ENOMEM, -EOPNOTSUPP (no pages of that class on this product).
+	 * Unmapped are ranges as they were mapped. set and copy have ended on return; nothing here is ordered with the
+	 * program's streams.
+	 */
+	int (*memory_granule)(int device, uint64_t *bytes, int *code);
+	int (*memory_reserve)(uint64_t bytes, uint64_t alignment, void **out, int *code);
+	int (*memory_release)(void *addr, uint64_t bytes, int *code);
+	int (*memory_map)(int device, void *addr, uint64_t bytes, enum hugepin_class page_class, void **out, int *code);
+	int (*memory_unmap)(void *addr, uint64_t bytes, int *code);
+	int (*memory_set)(void *addr, unsigned char value, uint64_t bytes, int *code);
+	int (*memory_copy)(void *to, const void *from, uint64_t bytes, int *code);
 };
 extern const struct hpi_runtime hpi_runtime_none, hpi_runtime_cuda;
 extern const struct hpi_runtime hpi_runtime_none_pinning;	/* none, where the module pins */

@@ -2,8 +2,6 @@
 /*
  * Runtime cuda: host memory registered through the CUDA driver API, of libcuda.so.1 as it is on the machine.
  *
- * - No header of CUDA is needed: the types and numbers here are those of the CUDA driver API reference, fixed by its
- *   ABI.
  * - cuInit is never called and no context is ever made. A process that has initialised CUDA cannot use it in its
  *   forked children, so that is the program's to decide; registration is possible once the program has a context. The
  *   thread's current one is used, else the primary context of the first device that has an active one.
@@ -18,24 +16,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "internal.h"
-
-typedef int CUresult;
-typedef int CUdevice;
-typedef struct CUctx_st *CUcontext;
-
-enum {
-	CUDA_SUCCESS = 0,
-	CUDA_ERROR_INVALID_VALUE = 1,
-	CUDA_ERROR_OUT_OF_MEMORY = 2,
-	CUDA_ERROR_DEINITIALIZED = 4,
-	CUDA_ERROR_INVALID_CONTEXT = 201,
-	CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
-	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
-
-	CU_MEMHOSTREGISTER_PORTABLE = 1,
-	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-};
+#include "cuda.h"
 
 /*
  * One call of 512 GiB fails on drivers from r580 on (a table of 16 bytes a base page in one allocation); half of that
@@ -43,37 +24,50 @@ enum {
  */
 #define REGISTER_MAX	HPI_GIB(256)
 
-static struct {
-	CUresult (*ctx_get_current)(CUcontext *ctx);
-	CUresult (*ctx_push)(CUcontext ctx);
-	CUresult (*ctx_pop)(CUcontext *ctx);
-	CUresult (*device_count)(int *count);
-	CUresult (*device_get)(CUdevice *device, int ordinal);
-	CUresult (*primary_state)(CUdevice device, unsigned int *flags, int *active);
-	CUresult (*primary_retain)(CUcontext *ctx, CUdevice device);
-	CUresult (*primary_release)(CUdevice device);
-	CUresult (*host_register)(void *addr, size_t bytes, unsigned int flags);
-	CUresult (*host_unregister)(void *addr);
-	CUresult (*error_name)(CUresult code, const char **text);
-	CUresult (*exchange_capture_mode)(int *mode);
-} cu;
+struct hpi_cuda hpi_cu;
 
+/* All of CUDA 11.0. */
 static const struct {
 	const char *name;
 	void **function;
 } symbols[] = {
-	{ "cuCtxGetCurrent", (void **)&cu.ctx_get_current },
-	{ "cuCtxPushCurrent_v2", (void **)&cu.ctx_push },
-	{ "cuCtxPopCurrent_v2", (void **)&cu.ctx_pop },
-	{ "cuDeviceGetCount", (void **)&cu.device_count },
-	{ "cuDeviceGet", (void **)&cu.device_get },
-	{ "cuDevicePrimaryCtxGetState", (void **)&cu.primary_state },
-	{ "cuDevicePrimaryCtxRetain", (void **)&cu.primary_retain },
-	{ "cuDevicePrimaryCtxRelease_v2", (void **)&cu.primary_release },
-	{ "cuMemHostRegister_v2", (void **)&cu.host_register },
-	{ "cuMemHostUnregister", (void **)&cu.host_unregister },
-	{ "cuGetErrorName", (void **)&cu.error_name },
-	{ "cuThreadExchangeStreamCaptureMode", (void **)&cu.exchange_capture_mode },
+	{ "cuCtxGetCurrent", (void **)&hpi_cu.ctx_get_current },
+	{ "cuCtxPushCurrent_v2", (void **)&hpi_cu.ctx_push },
+	{ "cuCtxPopCurrent_v2", (void **)&hpi_cu.ctx_pop },
+	{ "cuCtxGetDevice", (void **)&hpi_cu.ctx_get_device },
+	{ "cuCtxSynchronize", (void **)&hpi_cu.ctx_synchronize },
+	{ "cuDeviceGetCount", (void **)&hpi_cu.device_count },
+	{ "cuDeviceGet", (void **)&hpi_cu.device_get },
+	{ "cuDeviceGetPCIBusId", (void **)&hpi_cu.device_pci },
+	{ "cuDeviceTotalMem_v2", (void **)&hpi_cu.device_total },
+	{ "cuDevicePrimaryCtxGetState", (void **)&hpi_cu.primary_state },
+	{ "cuDevicePrimaryCtxRetain", (void **)&hpi_cu.primary_retain },
+	{ "cuDevicePrimaryCtxRelease_v2", (void **)&hpi_cu.primary_release },
+	{ "cuMemHostRegister_v2", (void **)&hpi_cu.host_register },
+	{ "cuMemHostUnregister", (void **)&hpi_cu.host_unregister },
+	{ "cuMemHostGetDevicePointer_v2", (void **)&hpi_cu.host_device_pointer },
+	{ "cuGetErrorName", (void **)&hpi_cu.error_name },
+	{ "cuThreadExchangeStreamCaptureMode", (void **)&hpi_cu.exchange_capture_mode },
+	{ "cuStreamCreate", (void **)&hpi_cu.stream_create },
+	{ "cuStreamDestroy_v2", (void **)&hpi_cu.stream_destroy },
+	{ "cuStreamGetCtx", (void **)&hpi_cu.stream_context },
+	{ "cuStreamIsCapturing", (void **)&hpi_cu.stream_capturing },
+	{ "cuStreamSynchronize", (void **)&hpi_cu.stream_synchronize },
+	{ "cuEventCreate", (void **)&hpi_cu.event_create },
+	{ "cuEventDestroy_v2", (void **)&hpi_cu.event_destroy },
+	{ "cuEventRecord", (void **)&hpi_cu.event_record },
+	{ "cuEventQuery", (void **)&hpi_cu.event_query },
+	{ "cuMemGetInfo_v2", (void **)&hpi_cu.mem_info },
+	{ "cuMemGetAllocationGranularity", (void **)&hpi_cu.mem_granularity },
+	{ "cuMemAddressReserve", (void **)&hpi_cu.mem_reserve },
+	{ "cuMemAddressFree", (void **)&hpi_cu.mem_address_free },
+	{ "cuMemCreate", (void **)&hpi_cu.mem_create },
+	{ "cuMemRelease", (void **)&hpi_cu.mem_release },
+	{ "cuMemMap", (void **)&hpi_cu.mem_map },
+	{ "cuMemUnmap", (void **)&hpi_cu.mem_unmap },
+	{ "cuMemSetAccess", (void **)&hpi_cu.mem_access },
+	{ "cuMemsetD8Async", (void **)&hpi_cu.memset_async },
+	{ "cuMemcpyDtoDAsync_v2", (void **)&hpi_cu.copy_async },
 };
 
 /* ---- loading ---- */
@@ -98,6 +92,7 @@ static int load_symbols(void)
 			return hpi_error(-EIO, "the CUDA driver has no %s: it is older than CUDA 11.0",
 					 symbols[i].name);
 	}
+	*(void **)&hpi_cu.ctx_record_event = dlsym(driver, "cuCtxRecordEvent");
 	return 0;
 }
 
@@ -136,11 +131,11 @@ static bool present(void)
 
 /* ---- contexts ---- */
 
-static const char *code_name(CUresult code)
+const char *hpi_cuda_name(CUresult code)
 {
 	const char *name;
 
-	return cu.error_name(code, &name) == CUDA_SUCCESS ? name : "?";
+	return hpi_cu.error_name(code, &name) == CUDA_SUCCESS ? name : "?";
 }
 
 static int no_context(CUresult code)
@@ -158,17 +153,17 @@ static int borrow_primary(struct hpi_runtime_scope *scope, int *code)
 	CUdevice device;
 	CUcontext ctx;
 
-	*code = cu.device_count(&count);
+	*code = hpi_cu.device_count(&count);
 	for (i = 0; !*code && i < count; i++) {
-		*code = cu.device_get(&device, i);
+		*code = hpi_cu.device_get(&device, i);
 		if (!*code)
-			*code = cu.primary_state(device, &flags, &active);
+			*code = hpi_cu.primary_state(device, &flags, &active);
 		if (*code || !active)
 			continue;
 		/*
 		 * Should the program reset its device between these two calls, this makes a context, let go at the end.
 		 */
-		*code = cu.primary_retain(&ctx, device);
+		*code = hpi_cu.primary_retain(&ctx, device);
 		if (*code)
 			break;
 		scope->context = ctx;
@@ -185,7 +180,7 @@ static int begin(struct hpi_runtime_scope *scope, int *code)
 	CUcontext ctx = NULL;
 
 	*scope = (struct hpi_runtime_scope){ .device = -1 };
-	*code = cu.ctx_get_current(&ctx);
+	*code = hpi_cu.ctx_get_current(&ctx);
 	if (*code == CUDA_ERROR_DEINITIALIZED)
 		return hpi_error(-ESHUTDOWN, "CUDA: the driver is shutting down");
 	if (*code)
@@ -196,46 +191,73 @@ static int begin(struct hpi_runtime_scope *scope, int *code)
 	return 0;
 }
 
+/* The thread's own context if it is on that device, else the device's primary context. */
+static int begin_on(struct hpi_runtime_scope *scope, int ordinal, int *code)
+{
+	CUdevice device, current;
+	unsigned int flags;
+	CUcontext ctx;
+	int active;
+
+	*code = hpi_cu.device_get(&device, ordinal);
+	if (*code)
+		return hpi_error(*code == CUDA_ERROR_DEINITIALIZED ? -ESHUTDOWN : -EIO, "CUDA: device %d: %s (%d)",
+				 ordinal, hpi_cuda_name(*code), *code);
+	if (!hpi_cu.ctx_get_current(&ctx) && ctx && !hpi_cu.ctx_get_device(&current) && current == device) {
+		*scope = (struct hpi_runtime_scope){ .context = ctx, .device = -1 };
+		return 0;
+	}
+	*code = hpi_cu.primary_state(device, &flags, &active);
+	if (!*code && active)
+		*code = hpi_cu.primary_retain(&ctx, device);
+	else if (!*code)
+		*code = CUDA_ERROR_INVALID_CONTEXT;
+	if (*code)
+		return hpi_error(-EIO, "CUDA: the program has no context on device %d (code %d)", ordinal, *code);
+	*scope = (struct hpi_runtime_scope){ .context = ctx, .device = device };
+	return 0;
+}
+
 static int enter(struct hpi_runtime_scope *scope, struct hpi_runtime_thread *thread, int *code)
 {
 	CUcontext current = NULL;
 
 	thread->pushed = false;
 	thread->capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	*code = cu.ctx_get_current(&current);
+	*code = hpi_cu.ctx_get_current(&current);
 	if (!*code && current != scope->context) {
-		*code = cu.ctx_push(scope->context);
+		*code = hpi_cu.ctx_push(scope->context);
 		thread->pushed = !*code;
 	}
 	if (!*code)
-		*code = cu.exchange_capture_mode(&thread->capture_mode);
+		*code = hpi_cu.exchange_capture_mode(&thread->capture_mode);
 	if (!*code)
 		return 0;
 	if (thread->pushed)
-		cu.ctx_pop(&current);
-	return hpi_error(-EIO, "CUDA: using the program's context in a thread: %s (%d)", code_name(*code), *code);
+		hpi_cu.ctx_pop(&current);
+	return hpi_error(-EIO, "CUDA: using the program's context in a thread: %s (%d)", hpi_cuda_name(*code), *code);
 }
 
 static void leave(struct hpi_runtime_thread *thread)
 {
 	CUcontext current;
 
-	cu.exchange_capture_mode(&thread->capture_mode);
+	hpi_cu.exchange_capture_mode(&thread->capture_mode);
 	if (thread->pushed)
-		cu.ctx_pop(&current);
+		hpi_cu.ctx_pop(&current);
 }
 
 static void end(struct hpi_runtime_scope *scope)
 {
 	if (scope->device >= 0)
-		cu.primary_release(scope->device);
+		hpi_cu.primary_release(scope->device);
 }
 
 /* ---- registration ---- */
 
 static int host_register(void *addr, uint64_t bytes, int *code)
 {
-	*code = cu.host_register(addr, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+	*code = hpi_cu.host_register(addr, bytes, CU_MEMHOSTREGISTER_PORTABLE);
 	switch (*code) {
 	case CUDA_SUCCESS:
 		return 0;
@@ -243,11 +265,12 @@ static int host_register(void *addr, uint64_t bytes, int *code)
 		return hpi_error(-EEXIST, "CUDA: the program has registered a part of it already (code %d)", *code);
 	case CUDA_ERROR_OUT_OF_MEMORY:
 		return hpi_error(-ENOMEM, "CUDA: %s (%d): the driver could not pin that much in one call",
-				 code_name(*code), *code);
+				 hpi_cuda_name(*code), *code);
 	case CUDA_ERROR_INVALID_VALUE:
-		return hpi_error(-EINVAL, "CUDA: %s (%d): not memory that the driver can pin", code_name(*code), *code);
+		return hpi_error(-EINVAL, "CUDA: %s (%d): not memory that the driver can pin", hpi_cuda_name(*code),
+				 *code);
 	default:
-		return hpi_error(-EIO, "CUDA: %s (%d)", code_name(*code), *code);
+		return hpi_error(-EIO, "CUDA: %s (%d)", hpi_cuda_name(*code), *code);
 	}
 }
 
@@ -256,18 +279,30 @@ static bool is_shutting_down(void)
 {
 	CUcontext ctx;
 
-	return cu.ctx_get_current(&ctx) == CUDA_ERROR_DEINITIALIZED;
+	return hpi_cu.ctx_get_current(&ctx) == CUDA_ERROR_DEINITIALIZED;
 }
 
 static int host_unregister(void *addr, uint64_t bytes, int *code)
 {
 	(void)bytes;
-	*code = cu.host_unregister(addr);
+	*code = hpi_cu.host_unregister(addr);
 	if (*code == CUDA_SUCCESS || (*code == CUDA_ERROR_DEINITIALIZED && is_shutting_down()))
 		return 0;
 	if (*code == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
-		return hpi_error(-ENOENT, "CUDA: %s (%d): its context has been destroyed", code_name(*code), *code);
-	return hpi_error(-EIO, "CUDA: %s (%d)", code_name(*code), *code);
+		return hpi_error(-ENOENT, "CUDA: %s (%d): its context has been destroyed", hpi_cuda_name(*code), *code);
+	return hpi_error(-EIO, "CUDA: %s (%d)", hpi_cuda_name(*code), *code);
+}
+
+static int device_pointer(void *addr, uint64_t *device_addr, int *code)
+{
+	CUdeviceptr pointer;
+
+	*code = hpi_cu.host_device_pointer(&pointer, addr, 0);
+	if (*code)
+		return hpi_error(*code == CUDA_ERROR_INVALID_VALUE ? -EINVAL : -EIO,
+				 "CUDA: the device's address of %p: %s (%d)", addr, hpi_cuda_name(*code), *code);
+	*device_addr = pointer;
+	return 0;
 }
 
 const struct hpi_runtime hpi_runtime_cuda = {
@@ -279,6 +314,21 @@ const struct hpi_runtime hpi_runtime_cuda = {
 	.enter = enter,
 	.leave = leave,
 	.end = end,
+	.begin_on = begin_on,
 	.host_register = host_register,
 	.host_unregister = host_unregister,
+	.device_pointer = device_pointer,
+	.fence_record = hpi_cuda_fence_record,
+	.fence_query = hpi_cuda_fence_query,
+	.fence_end = hpi_cuda_fence_end,
+	.is_capturing = hpi_cuda_is_capturing,
+	.device_count = hpi_cuda_device_count,
+	.device_read = hpi_cuda_device_read,
+	.memory_granule = hpi_cuda_memory_granule,
+	.memory_reserve = hpi_cuda_memory_reserve,
+	.memory_release = hpi_cuda_memory_release,
+	.memory_map = hpi_cuda_memory_map,
+	.memory_unmap = hpi_cuda_memory_unmap,
+	.memory_set = hpi_cuda_memory_set,
+	.memory_copy = hpi_cuda_memory_copy,
 };

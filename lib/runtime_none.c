@@ -99,6 +99,46 @@ static int host_unregister(void *addr, uint64_t bytes, int *code)
 	return err;
 }
 
+/* No device: memory is where the program sees it, and there is no work that a fence could wait for. */
+static int device_pointer(void *addr, uint64_t *device_addr, int *code)
+{
+	*device_addr = (uintptr_t)addr;
+	*code = 0;
+	return 0;
+}
+
+static int fence_record(void *stream, struct hpi_fence **out, int *code)
+{
+	(void)stream;
+	*out = NULL;
+	*code = 0;
+	return 0;
+}
+
+static int fence_query(struct hpi_fence *fence, int *code)
+{
+	(void)fence;
+	*code = 0;
+	return 0;
+}
+
+static void fence_end(struct hpi_fence *fence)
+{
+	(void)fence;
+}
+
+static bool is_capturing(void *stream)
+{
+	(void)stream;
+	return false;
+}
+
+static int device_count(int *count, int *code)
+{
+	*count = *code = 0;
+	return 0;
+}
+
 #define RUNTIME_NONE(register)		\
 	.name = "none",			\
 	.present = present,		\
@@ -108,7 +148,13 @@ static int host_unregister(void *addr, uint64_t bytes, int *code)
 	.leave = leave,			\
 	.end = end,			\
 	.host_register = register,	\
-	.host_unregister = host_unregister
+	.host_unregister = host_unregister, \
+	.device_pointer = device_pointer, \
+	.fence_record = fence_record,	\
+	.fence_query = fence_query,	\
+	.fence_end = fence_end,		\
+	.is_capturing = is_capturing,	\
+	.device_count = device_count
 
 const struct hpi_runtime hpi_runtime_none = { RUNTIME_NONE(lock_register) };
 const struct hpi_runtime hpi_runtime_none_pinning = { RUNTIME_NONE(pin_register) };

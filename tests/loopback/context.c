@@ -75,6 +75,11 @@ int context_capture_mode(void)
 	return thread.capture_mode;
 }
 
+CUdevice context_device(CUcontext ctx)
+{
+	return ctx->device;
+}
+
 void context_reset(void)
 {
 	unsigned int i;
@@ -138,7 +143,7 @@ EXPORT CUresult cuDeviceGetCount(int *count)
 	return CUDA_SUCCESS;
 }
 
-static bool is_device(CUdevice device)
+bool context_is_device(CUdevice device)
 {
 	return device >= 0 && (unsigned int)device < driver_devices();
 }
@@ -152,7 +157,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 		return code;
 	if (!device)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_device(ordinal))
+	if (!context_is_device(ordinal))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*device = ordinal;
 	return CUDA_SUCCESS;
@@ -217,6 +222,22 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *ctx)
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuCtxGetDevice(CUdevice *device);
+EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+{
+	CUcontext current;
+	CUresult code = context_enter("cuCtxGetDevice", &current);
+
+	if (code)
+		return code;
+	if (!current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = current->device;
+	return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode)
 {
@@ -243,7 +264,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
 		return code;
 	if (!flags || !active)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_device(device))
+	if (!context_is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&lock);
 	*flags = 0;
@@ -261,7 +282,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 		return code;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_device(device))
+	if (!context_is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&lock);
 	primary[device].refs++;
@@ -276,7 +297,7 @@ static CUresult release(CUdevice device, bool all)
 	CUresult code = CUDA_SUCCESS;
 	bool last = false;
 
-	if (!is_device(device))
+	if (!context_is_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&lock);
 	if (!primary[device].refs && !all)
@@ -321,12 +342,22 @@ static const struct {
 	{ CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected" },
 	{ CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
 	{ CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
+	{ CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
+	{ CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE",
+	  "the operation cannot be performed in the present state" },
+	{ CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready" },
 	{ CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
 	  "part or all of the requested memory range is already mapped" },
 	{ CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
 	  "pointer does not correspond to a registered memory region" },
 	{ CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 	  "operation not permitted when stream is capturing" },
+	{ CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	  "operation failed due to a previous error during capture" },
+	{ CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+	  "operation would make the legacy stream depend on a capturing blocking stream" },
+	{ CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+	  "operation not permitted on an event last recorded in a capturing stream" },
 	{ CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
 

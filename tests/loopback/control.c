@@ -93,6 +93,7 @@ static void __attribute__((constructor)) start(void)
 	devices = (unsigned int)from_environment("LOOPBACK_DEVICES", 1, 8);
 	shut_down = from_environment("LOOPBACK_SHUTDOWN", 0, 1);
 	with_context = from_environment("LOOPBACK_CONTEXT", 0, 1);
+	memory_limit(from_environment("LOOPBACK_DEVICE_BYTES", 1ull << 30, UINT64_MAX));
 	if (ledger) {
 		ledger_fd = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		if (ledger_fd < 0)
@@ -178,12 +179,17 @@ bool driver_capture_check(void)
 	if (!ok)
 		broken = true;
 	pthread_mutex_unlock(&lock);
-	return ok;
+	return !stream_capture_conflict() && ok;
 }
 
 unsigned int driver_devices(void)
 {
-	return devices;
+	unsigned int count;
+
+	pthread_mutex_lock(&lock);
+	count = devices;
+	pthread_mutex_unlock(&lock);
+	return count;
 }
 
 bool driver_starts_with_context(void)
@@ -202,6 +208,8 @@ static void reset(void)
 	devices = 1;
 	shut_down = with_context = capturing = broken = false;
 	pthread_mutex_unlock(&lock);
+	stream_reset();
+	memory_reset();
 	context_reset();
 	ledger_reset();
 }
@@ -210,6 +218,13 @@ static void fail_nth(const char *call, unsigned int nth, int code)
 {
 	pthread_mutex_lock(&lock);
 	add_fault(call, strlen(call), nth, code);
+	pthread_mutex_unlock(&lock);
+}
+
+static void fail_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	fault_count = 0;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -252,7 +267,21 @@ static int capture_broken(void)
 	pthread_mutex_lock(&lock);
 	is = broken;
 	pthread_mutex_unlock(&lock);
-	return is;
+	return is || stream_capture_broken();
+}
+
+static void set_devices(unsigned int count)
+{
+	pthread_mutex_lock(&lock);
+	devices = count;
+	pthread_mutex_unlock(&lock);
+}
+
+static void read_ledger(struct loopback_ledger *out)
+{
+	ledger_read(out);
+	stream_read(out);
+	memory_read(out);
 }
 
 static int is_registered(const void *addr, uint64_t bytes)
@@ -272,14 +301,19 @@ EXPORT const struct loopback *loopback_get(void)
 	static const struct loopback calls = {
 		.reset = reset,
 		.fail_nth = fail_nth,
+		.fail_clear = fail_clear,
 		.limit = limit,
 		.delay = delay,
 		.shutdown = shutdown_driver,
 		.capture = capture,
 		.capture_broken = capture_broken,
-		.ledger = ledger_read,
+		.ledger = read_ledger,
 		.is_registered = is_registered,
 		.pins_really = pins_really,
+		.devices = set_devices,
+		.device_memory = memory_limit,
+		.work = stream_work,
+		.done = stream_done,
 	};
 
 	return &calls;

@@ -15,6 +15,9 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef struct CUctx_st *CUcontext;
 typedef unsigned long long CUdeviceptr;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 
 enum {
 	CUDA_SUCCESS = 0,
@@ -25,9 +28,15 @@ enum {
 	CUDA_ERROR_NO_DEVICE = 100,
 	CUDA_ERROR_INVALID_DEVICE = 101,
 	CUDA_ERROR_INVALID_CONTEXT = 201,
+	CUDA_ERROR_INVALID_HANDLE = 400,
+	CUDA_ERROR_ILLEGAL_STATE = 401,
+	CUDA_ERROR_NOT_READY = 600,
 	CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
 	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
 	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+	CUDA_ERROR_CAPTURED_EVENT = 907,
 	CUDA_ERROR_UNKNOWN = 999,
 };
 
@@ -36,6 +45,7 @@ enum {
 #define CU_MEMHOST_DEVICEMAP		0x2u
 #define CU_STREAM_CAPTURE_MODE_GLOBAL	0
 #define CU_STREAM_CAPTURE_MODE_RELAXED	2
+#define CU_STREAM_NON_BLOCKING		0x1u
 
 /* ---- control.c: faults and the environment ---- */
 
@@ -53,7 +63,27 @@ void driver_ledger_line(const char *format, ...) __attribute__((format(printf, 1
 /* Initialised, not shut down, no fault to inject; @current: the thread's context, or NULL for no matter. */
 CUresult context_enter(const char *call, CUcontext *current);
 int context_capture_mode(void);			/* of the calling thread */
+CUdevice context_device(CUcontext ctx);
+bool context_is_device(CUdevice device);
 void context_reset(void);
+
+/* ---- stream.c: work in streams, events, captures ---- */
+
+void stream_reset(void);
+void stream_read(struct loopback_ledger *out);
+void stream_work(void *stream);
+void stream_done(void *stream);
+/* A potentially unsafe call of this thread meets a capture, which it breaks. */
+bool stream_capture_conflict(void);
+bool stream_capture_broken(void);
+/* The stream may be given work now; breaks the captures that it would become part of. */
+CUresult stream_use(CUstream stream, CUcontext current);
+
+/* ---- memory.c: memory of the devices ---- */
+
+void memory_reset(void);
+void memory_read(struct loopback_ledger *out);
+void memory_limit(uint64_t bytes);		/* of each device */
 
 /* ---- ledger.c ---- */
 

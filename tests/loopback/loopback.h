@@ -10,6 +10,7 @@
  *	LOOPBACK_SHUTDOWN=1		every call returns CUDA_ERROR_DEINITIALIZED, as in a process that exits
  *	LOOPBACK_CONTEXT=1		initialised, device 0's primary context active: as after cudaFree(0)
  *	LOOPBACK_DEVICES=N		devices there are, 1 to 8
+ *	LOOPBACK_DEVICE_BYTES=N		memory that each of them has
  *	LOOPBACK_LEDGER=FILE		a line for each registration, its end, and the exit goes to FILE
  */
 #ifndef HUGEPIN_LOOPBACK_H
@@ -28,12 +29,17 @@ struct loopback_ledger {
 	uint64_t misuses;		/* double, overlapping or unknown: what a correct caller never asks for */
 	uint64_t largest_bytes;		/* of one registration */
 	uint64_t most_parallel;		/* calls that were inside the driver at once */
+	uint64_t streams, events;	/* that are there */
+	uint64_t device_bytes;		/* of pages created */
+	uint64_t device_reserved_bytes;	/* of address space */
+	uint64_t device_mapped_bytes;
 };
 
 struct loopback {
 	void (*reset)(void);		/* no contexts, no faults, an empty ledger; the environment counts no more */
 	/* Adds to what is set: the @nth call from now on returns @code, once; 0: every call does. */
 	void (*fail_nth)(const char *call, unsigned int nth, int code);
+	void (*fail_clear)(void);	/* what has not struck never will */
 	void (*limit)(uint64_t bytes);	/* 0: none */
 	void (*delay)(unsigned int us);
 	void (*shutdown)(int on);
@@ -42,6 +48,11 @@ struct loopback {
 	void (*ledger)(struct loopback_ledger *out);
 	int (*is_registered)(const void *addr, uint64_t bytes);		/* all of it, whatever the chunks */
 	int (*pins_really)(void);	/* by the kernel, so that pages cannot move or go; else they are locked */
+	void (*devices)(unsigned int count);
+	void (*device_memory)(uint64_t bytes);	/* that each device has; 1 GiB after a reset */
+	/* Gives a stream (NULL: the legacy one of the thread's context) work that goes on until done(). */
+	void (*work)(void *stream);
+	void (*done)(void *stream);	/* NULL: all work there is */
 };
 
 /* From the libcuda.so.1 that is found first; 0, or -1 if there is none or it is not the stand-in. */

@@ -15,7 +15,7 @@ $(LOOPBACK_CUDA): $(LOOPBACK_OBJ)
 tests: $(LOOPBACK_CUDA)
 
 # They find it beside them, by DT_RPATH: a sanitizer's dlopen() is not the program's and knows no DT_RUNPATH of it.
-LOOPBACK_TESTS := $(addprefix $(O)/tests/unit/,runtime_test register_test)
+LOOPBACK_TESTS := $(addprefix $(O)/tests/unit/,cuda_device_test cuda_fence_test runtime_test register_test)
 $(LOOPBACK_TESTS): $(LOOPBACK_CUDA)
 $(LOOPBACK_TESTS): private LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../loopback'
 
