@@ -27,7 +27,8 @@ include user/python/python.mk user/examples/examples.mk
 install: install-user
 .PHONY: install-user
 install-user: all
-	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPLETIONDIR)
+	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(COMPLETIONDIR)
 	install -m 755 $(CTL) $(DESTDIR)$(SBINDIR)
 	install -m 644 Documentation/man/hugepinctl.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 Documentation/man/hugepin-options.5 $(DESTDIR)$(MANDIR)/man5
 	install -m 644 user/hugepinctl/completion.bash $(DESTDIR)$(COMPLETIONDIR)/hugepinctl

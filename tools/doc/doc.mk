@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# The reference page of the options, made from their table, and the checks on what the library promises to the outside.
+# The reference pages of the options, made from their table, and the checks on what the library promises to the outside.
 #
-#	make options-doc	write Documentation/options.md
-#	make options-doc-check	fail if it is stale
+#	make options-doc	write Documentation/options.md and hugepin-options(5)
+#	make options-doc-check	fail if one of them is stale
 #	make header-check	hugepin.h compiles on its own as C11 and C++17, with every compiler of CHECK_COMPILERS
 #	make exports-check	the shared library exports just what hugepin.h declares
 
@@ -17,11 +17,14 @@ $(OPTIONS_DOC): $(O)/tools/doc/options_doc.o $(LIB_A)
 .PHONY: options-doc options-doc-check header-check exports-check
 
 options-doc: $(OPTIONS_DOC)
-	$(OPTIONS_DOC) >$(O)/options.md
+	$(OPTIONS_DOC) md >$(O)/options.md
+	$(OPTIONS_DOC) man >$(O)/hugepin-options.5
 	cp $(O)/options.md Documentation/options.md
+	cp $(O)/hugepin-options.5 Documentation/man/hugepin-options.5
 
 options-doc-check: $(OPTIONS_DOC)
-	$(OPTIONS_DOC) --check Documentation/options.md
+	$(OPTIONS_DOC) md --check Documentation/options.md
+	$(OPTIONS_DOC) man --check Documentation/man/hugepin-options.5
 
 header-check:
 	set -e; for cc in $(CHECK_COMPILERS); do \

@@ -13,13 +13,14 @@ _hugepinctl()
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		words='status reserve release run help --version --help'
+		words='status reserve release run config help --version --help'
 	else
 		case $command in
 		status) words='--json --help' ;;
 		reserve) words='--dry-run --partial --wait --json --help' ;;
 		release) words='--dry-run --all --json --help' ;;
-		help) words='status reserve release run' ;;
+		config) words='--json --file --help get check' ;;
+		help) words='status reserve release run config' ;;
 		*) return ;;
 		esac
 		# A colon begins a new word in bash: behind one there is a class or a count, which nobody can guess.

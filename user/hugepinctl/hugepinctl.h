@@ -32,7 +32,7 @@ struct command {
 	int (*run)(const struct command *self, int argc, char **argv);
 };
 extern const struct command command_status, command_reserve, command_release, command_run;
-extern const struct command command_explain, command_ps, command_doctor;
+extern const struct command command_explain, command_ps, command_doctor, command_config;
 
 /* ---- main.c ---- */
 

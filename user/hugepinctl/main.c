@@ -14,6 +14,7 @@ static const struct command *const commands[] = {
 	&command_ps,
 	&command_explain,
 	&command_doctor,
+	&command_config,
 };
 #define COUNT	(sizeof(commands) / sizeof(commands[0]))
 
