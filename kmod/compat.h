@@ -133,6 +133,21 @@ static inline long hugepin_page_refs(struct page *page, unsigned int order)
 #endif
 }
 
+/* Through the slow walk, under the mmap lock. */
+static inline long hugepin_pin_slowly(unsigned long addr, unsigned int flags, struct page **page)
+{
+	long ret;
+
+	mmap_read_lock(current->mm);
+#ifdef HAVE_PIN_AREAS
+	ret = pin_user_pages(addr, 1, flags, page, NULL);
+#else
+	ret = pin_user_pages(addr, 1, flags, page);
+#endif
+	mmap_read_unlock(current->mm);
+	return ret;
+}
+
 /* ---- 1G pages from the page allocator ---- */
 
 #if defined(HAVE_CONTIG_FROZEN) && defined(CONFIG_CONTIG_ALLOC)

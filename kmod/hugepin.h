@@ -102,6 +102,7 @@ struct hugepin_reserve {
 	u64 nr[HUGEPIN_STATES];
 	u64 scrubbing;				/* of the dirty pages, those in the hands of the scrubber */
 	u64 asked;
+	unsigned int shortfall;			/* enum hugepin_shortfall_reason: why the last resizing ended early */
 	unsigned int user_limit_percent;
 	int node;
 	unsigned int class;
@@ -109,6 +110,16 @@ struct hugepin_reserve {
 	wait_queue_head_t scrub_wait;		/* a page came back from the scrubber; hurry or the end for a throttled one */
 	unsigned int hurry;			/* takers waiting for a page that is being scrubbed */
 	struct kobject *kobj;
+};
+
+enum hugepin_shortfall_reason {
+	HUGEPIN_ENOUGH,
+	HUGEPIN_AT_FLOOR,			/* the node's last free memory is left alone */
+	HUGEPIN_NO_RANGE,			/* no free range of that size, however often looked for */
+	HUGEPIN_NO_MEMORY,			/* for the module's own records */
+	HUGEPIN_INTERRUPTED,
+	HUGEPIN_IN_THE_WAY,			/* shrinking: pages are in use or quarantined */
+	HUGEPIN_UNTESTED,			/* the self-test objected or could not be run */
 };
 
 struct hugepin_node {
@@ -123,7 +134,9 @@ extern bool hugepin_stopping;			/* the module is going: long work ends early */
 extern unsigned int hugepin_absent[HUGEPIN_CLASS_COUNT];	/* HUGEPIN_ABSENT_* */
 extern struct workqueue_struct *hugepin_wq;
 const char *hugepin_absent_reason(unsigned int class);
-struct vfsmount *hugepin_hidden_mount(void);	/* valid while /dev/hugepin is open */
+struct vfsmount *hugepin_hidden_mount(void);	/* valid while /dev/hugepin is open, or held */
+int hugepin_hidden_mount_get(void);
+void hugepin_hidden_mount_put(void);
 
 /* ---- pages.c: huge pages from and to the page allocator ---- */
 struct page *hugepin_page_alloc(int node, unsigned int class, unsigned long *cursor, bool *zeroed);
@@ -150,11 +163,14 @@ struct hugepin_node *hugepin_node(int id);	/* NULL: no such node */
 
 int hugepin_reserve_init(void);
 void hugepin_reserve_exit(void);
-/* Grows or shrinks to @pages: 0, -ERANGE, -ENOMEM (kept what was got), -EBUSY (in use), -EINTR, -EOPNOTSUPP */
-int hugepin_reserve_resize(struct hugepin_reserve *reserve, u64 pages);
 void hugepin_reserve_snapshot(struct hugepin_reserve *reserve, struct hugepin_info_pages *out);
 u64 hugepin_reserve_free(struct hugepin_reserve *reserve);
 u64 hugepin_reserve_total(struct hugepin_reserve *reserve);
+
+u64 hugepin_reserve_usable(struct hugepin_reserve *reserve);	/* poisoned pages are held for good and count for nothing */
+/* A new page, in the state that it says; and one of ours that leaves, on no list that others see. */
+void hugepin_reserve_add(struct hugepin_page *page);
+void hugepin_reserve_remove(struct hugepin_page *page);
 
 extern struct mutex hugepin_take_mutex;
 /* Takes one free page, clean or dirty ones first; take_mutex held. NULL: none, e.g. the last one turned out faulty. */
@@ -170,6 +186,18 @@ struct hugepin_page *hugepin_reserve_scrub_begin(struct hugepin_reserve *reserve
 void hugepin_reserve_scrub_end(struct hugepin_page *page, int err);
 /* Looks through the quarantine now, unless it was just done; also runs by itself while there is any. */
 void hugepin_quarantine_check(void);
+
+/* ---- resize.c: growing and shrinking ---- */
+/* To @pages: 0, -ERANGE, -ENOMEM (kept what was got), -EBUSY (in use), -EINTR, -EOPNOTSUPP */
+int hugepin_reserve_resize(struct hugepin_reserve *reserve, u64 pages);
+const char *hugepin_shortfall_text(unsigned int reason);
+
+/* ---- selftest.c: whether this kernel maps and pins 1G pages as it should ---- */
+/*
+ * With a zeroed page in use that no region has, which it consumes. 0; -EOPNOTSUPP: it objects, which is in the log; another
+ * error: it could not be run.
+ */
+int hugepin_selftest(struct hugepin_page *page);
 
 /* ---- scrub.c: dirty to clean, in the background ---- */
 extern bool hugepin_scrub_enabled;
@@ -226,6 +254,7 @@ struct hugepin_region {
 	struct inode *inode;		/* likewise; which owns it */
 	u64 created_ns, used_ns;
 	atomic64_t opens, mappings;	/* files and areas of it that there are */
+	bool entries_1g;		/* a 1G entry was made */
 	kuid_t owner;
 	u32 nr_extents;
 	struct hugepin_extent *extents;	/* by node, 1G before 2M */
@@ -238,6 +267,7 @@ struct hugepin_use {
 };
 
 struct hugepin_region *hugepin_region_make(struct hugepin_request *request);
+struct hugepin_region *hugepin_region_of(struct hugepin_page *page);	/* of one page, charged to nobody; NULL: no memory */
 void hugepin_region_discard(struct hugepin_region *region);	/* nobody has seen it: its pages stay clean */
 void hugepin_region_end(struct hugepin_region *region);
 u64 hugepin_region_bytes(const struct hugepin_region *region);
@@ -294,6 +324,7 @@ long hugepin_pin_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 extern const struct attribute_group *hugepin_device_groups[];
 int hugepin_sysfs_init(struct kobject *device);
 void hugepin_sysfs_exit(void);
+void hugepin_sysfs_withdraw(void);	/* the class 1G has become absent */
 
 /* ---- spec.c: numbers from text; the reserve= parameter ---- */
 /* Digits and nothing else, at least one; moves *@text behind them. -EINVAL: none, -ERANGE: above @max. */

@@ -31,7 +31,7 @@ const char *hugepin_absent_reason(unsigned int class)
 	case HUGEPIN_ABSENT_PARAM:
 		return "absent: switched off by the parameter enable_1g";
 	default:
-		return "absent: the self-test at load objected";
+		return "absent: the self-test objected";
 	}
 }
 
@@ -49,16 +49,26 @@ struct vfsmount *hugepin_hidden_mount(void)
 	return hidden_mount;
 }
 
+int hugepin_hidden_mount_get(void)
+{
+	return simple_pin_fs(&hugepinfs_type, &hidden_mount, &hidden_mount_users);
+}
+
+void hugepin_hidden_mount_put(void)
+{
+	simple_release_fs(&hidden_mount, &hidden_mount_users);
+}
+
 static int device_open(struct inode *inode, struct file *file)
 {
-	int ret = simple_pin_fs(&hugepinfs_type, &hidden_mount, &hidden_mount_users);
+	int ret = hugepin_hidden_mount_get();
 
 	return ret ?: nonseekable_open(inode, file);
 }
 
 static int device_release(struct inode *inode, struct file *file)
 {
-	simple_release_fs(&hidden_mount, &hidden_mount_users);
+	hugepin_hidden_mount_put();
 	return 0;
 }
 

@@ -32,6 +32,7 @@ static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size ent
 	const unsigned int want = hugepin_entry_order(entry);
 	const unsigned long size = PAGE_SIZE << want, base = vmf->address & ~(size - 1);
 	struct vm_area_struct *vma = vmf->vma;
+	struct hugepin_region *region = file_region(vma->vm_file);
 	bool write = vmf->flags & FAULT_FLAG_WRITE;
 	struct page *page;
 	unsigned int class;
@@ -43,13 +44,15 @@ static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size ent
 	index = linear_page_index(vma, base);
 	if (!IS_ALIGNED(index, 1UL << want))	/* moved out of step: base entries only */
 		return VM_FAULT_FALLBACK;
-	page = hugepin_region_page(file_region(vma->vm_file), index, &class, &sub);
+	page = hugepin_region_page(region, index, &class, &sub);
 	if (!page || crowded(page))
 		return VM_FAULT_SIGBUS;
 	if (want == HUGEPIN_ORDER_2M && (class == HUGEPIN_CLASS_2M || HUGEPIN_PMD_OF_1G))
 		return hugepin_insert_pmd(vmf, page + sub, write);
-	if (want == HUGEPIN_ORDER_1G && class == HUGEPIN_CLASS_1G)
+	if (want == HUGEPIN_ORDER_1G && class == HUGEPIN_CLASS_1G) {
+		WRITE_ONCE(region->entries_1g, true);
 		return hugepin_insert_pud(vmf, page, write);
+	}
 	return VM_FAULT_FALLBACK;
 }
 

@@ -478,6 +478,14 @@ static int try_make(struct hugepin_request *request, struct hugepin_account *use
 	return ret == -EHWPOISON ? -EAGAIN : ret;
 }
 
+static void region_born(struct hugepin_region *region)
+{
+	region->owner = current_euid();
+	region->created_ns = ktime_get_real_ns();
+	region->used_ns = region->created_ns;
+	atomic64_inc(&region_count);
+}
+
 struct hugepin_region *hugepin_region_make(struct hugepin_request *request)
 {
 	struct hugepin_region *region = NULL;
@@ -504,10 +512,22 @@ struct hugepin_region *hugepin_region_make(struct hugepin_request *request)
 		region_free(region);
 		return ERR_PTR(ret == -EAGAIN ? -EINTR : ret);
 	}
-	region->owner = current_euid();
-	region->created_ns = ktime_get_real_ns();
-	region->used_ns = region->created_ns;
-	atomic64_inc(&region_count);
+	region_born(region);
+	return region;
+}
+
+struct hugepin_region *hugepin_region_of(struct hugepin_page *page)
+{
+	struct hugepin_region *region = region_alloc(1);
+
+	if (!region)
+		return NULL;
+	region->pages[0] = page;
+	*(page->reserve->class == HUGEPIN_CLASS_1G ? &region->nr_1g : &region->nr_2m) = 1;
+	region->nr_extents = 1;
+	region->extents[0] = (struct hugepin_extent){
+		.node = page->reserve->node, .class = page->reserve->class, .pages = 1 };
+	region_born(region);
 	return region;
 }
 

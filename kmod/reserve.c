@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The reserve: which state each page is in; growing, shrinking, taking, giving back, quarantine. */
+/* The reserve: which state each page is in; taking, giving back, quarantine. */
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/nospec.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "hugepin.h"
@@ -18,7 +17,6 @@
 nodemask_t hugepin_nodes_online;
 DEFINE_MUTEX(hugepin_take_mutex);	/* see hugepin.h for the order of locks */
 
-static DEFINE_MUTEX(resize_mutex);
 static struct hugepin_node *nodes[MAX_NUMNODES];
 
 static unsigned long quarantine_interval = QUARANTINE_SHORT;
@@ -343,10 +341,33 @@ static void quarantine_work(struct work_struct *work)
 		queue_delayed_work(hugepin_wq, &quarantine_dwork, interval);
 }
 
-/* ---- growing and shrinking ---- */
+/* ---- new pages, and pages that go ---- */
 
-/* Poisoned pages are held for good and count for nothing that is asked. */
-static u64 usable_pages(struct hugepin_reserve *reserve)
+void hugepin_reserve_add(struct hugepin_page *page)
+{
+	struct hugepin_reserve *reserve = page->reserve;
+	struct list_head *list = list_of(reserve, page->state);
+
+	spin_lock(&reserve->lock);
+	if (list)
+		list_add(&page->link, list);
+	reserve->nr[page->state]++;
+	spin_unlock(&reserve->lock);
+	if (page->state == HUGEPIN_DIRTY)
+		hugepin_scrub_kick(hugepin_node(reserve->node));
+}
+
+void hugepin_reserve_remove(struct hugepin_page *page)
+{
+	struct hugepin_reserve *reserve = page->reserve;
+
+	spin_lock(&reserve->lock);
+	reserve->nr[page->state]--;
+	list_del_init(&page->link);
+	spin_unlock(&reserve->lock);
+}
+
+u64 hugepin_reserve_usable(struct hugepin_reserve *reserve)
 {
 	u64 pages;
 
@@ -354,117 +375,6 @@ static u64 usable_pages(struct hugepin_reserve *reserve)
 	pages = total_locked(reserve) - reserve->nr[HUGEPIN_POISONED];
 	spin_unlock(&reserve->lock);
 	return pages;
-}
-
-static int grow_by_one(struct hugepin_reserve *reserve)
-{
-	struct hugepin_page *page;
-	bool zeroed;
-
-	page = kzalloc(sizeof(*page), GFP_KERNEL);
-	if (!page)
-		return -ENOMEM;
-	page->page = hugepin_page_alloc(reserve->node, reserve->class, &reserve->cursor, &zeroed);
-	if (!page->page) {
-		kfree(page);
-		return -ENOSPC;
-	}
-	INIT_LIST_HEAD(&page->link);
-	page->reserve = reserve;
-	page->state = zeroed ? HUGEPIN_CLEAN : HUGEPIN_DIRTY;
-	page->zero_steps = zeroed ? hugepin_page_steps(page) : 0;
-
-	spin_lock(&reserve->lock);
-	list_add(&page->link, list_of(reserve, page->state));
-	reserve->nr[page->state]++;
-	spin_unlock(&reserve->lock);
-	if (!zeroed)
-		hugepin_scrub_kick(hugepin_node(reserve->node));
-	return 0;
-}
-
-static int grow(struct hugepin_reserve *reserve, u64 pages)
-{
-	u64 have;
-	int ret;
-
-	reserve->cursor = 0;
-	while ((have = usable_pages(reserve)) < pages) {
-		if (signal_pending(current) || READ_ONCE(hugepin_stopping))
-			return -EINTR;
-		if (!hugepin_node_has_room(reserve->node, reserve->class)) {
-			pr_warn("node %d: %llu of %llu %s pages: no more without eating the node's last free memory\n",
-				reserve->node, have, pages, hugepin_class_name(reserve->class));
-			return -ENOMEM;
-		}
-		ret = grow_by_one(reserve);
-		if (ret) {
-			pr_warn("node %d: %llu of %llu %s pages: %s\n", reserve->node, have, pages,
-				hugepin_class_name(reserve->class),
-				ret == -ENOSPC ? "no further free range of that size" : "no memory");
-			return -ENOMEM;
-		}
-		cond_resched();
-	}
-	return 0;
-}
-
-/* One page back to the system, dirty ones first; false if none is free. */
-static bool shrink_by_one(struct hugepin_reserve *reserve)
-{
-	struct hugepin_page *page;
-
-	mutex_lock(&hugepin_take_mutex);
-	page = hugepin_reserve_take(reserve, false);
-	if (page) {
-		spin_lock(&reserve->lock);
-		reserve->nr[page->state]--;
-		spin_unlock(&reserve->lock);
-	}
-	mutex_unlock(&hugepin_take_mutex);
-	if (!page)
-		return false;
-	hugepin_page_free(page->page, reserve->class);
-	kfree(page);
-	return true;
-}
-
-static int shrink(struct hugepin_reserve *reserve, u64 pages)
-{
-	bool looked = false;
-
-	while (usable_pages(reserve) > pages) {
-		if (signal_pending(current) || READ_ONCE(hugepin_stopping))
-			return -EINTR;
-		if (!shrink_by_one(reserve)) {
-			if (looked)
-				return -EBUSY;
-			hugepin_quarantine_check();
-			looked = true;
-		}
-		cond_resched();
-	}
-	return 0;
-}
-
-int hugepin_reserve_resize(struct hugepin_reserve *reserve, u64 pages)
-{
-	int ret;
-
-	if (hugepin_absent[reserve->class])
-		return -EOPNOTSUPP;
-	if (pages > hugepin_node_max_pages(reserve->node, reserve->class))
-		return -ERANGE;
-	/* -EINTR, not -ERESTARTSYS: a restart would begin the wait anew behind others */
-	if (mutex_lock_interruptible(&resize_mutex))
-		return -EINTR;
-	spin_lock(&reserve->lock);
-	reserve->asked = pages;
-	spin_unlock(&reserve->lock);
-	ret = usable_pages(reserve) < pages ? grow(reserve, pages) : shrink(reserve, pages);
-	trace_hugepin_resize(reserve->node, reserve->class, pages, hugepin_reserve_total(reserve), ret);
-	mutex_unlock(&resize_mutex);
-	return ret;
 }
 
 /* ---- birth and end ---- */

@@ -84,6 +84,13 @@ static ssize_t name##_hugepages_show(struct kobject *kobj, struct kobj_attribute
 }													\
 static struct kobj_attribute name##_hugepages_attr = __ATTR_RO(name##_hugepages)
 
+static ssize_t shortfall_reason_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", hugepin_shortfall_text(READ_ONCE(to_reserve(kobj)->shortfall)));
+}
+
+static struct kobj_attribute shortfall_reason_attr = __ATTR_RO(shortfall_reason);
+
 SNAPSHOT_ATTR(asked, s.asked);
 SNAPSHOT_ATTR(free, s.clean + s.dirty);
 SNAPSHOT_ATTR(clean, s.clean);
@@ -96,6 +103,7 @@ static struct attribute *reserve_attrs[] = {
 	&nr_hugepages_attr.attr,
 	&user_limit_percent_attr.attr,
 	&asked_hugepages_attr.attr,
+	&shortfall_reason_attr.attr,
 	&free_hugepages_attr.attr,
 	&clean_hugepages_attr.attr,
 	&dirty_hugepages_attr.attr,
@@ -261,12 +269,32 @@ static void remove(struct kobject **kobj)
 	*kobj = NULL;
 }
 
+/*
+ * The self-test has taken the class away: so go its folders. It was a write to a file in one of them that found out, so
+ * they go when that has returned.
+ */
+static void withdraw_work(struct work_struct *work)
+{
+	struct hugepin_node *node;
+	int id;
+
+	for_each_hugepin_node(node, id)
+		remove(&node->reserve[HUGEPIN_CLASS_1G].kobj);
+}
+static DECLARE_WORK(withdraw, withdraw_work);
+
+void hugepin_sysfs_withdraw(void)
+{
+	queue_work(hugepin_wq, &withdraw);
+}
+
 /* hugepin_stopping makes long writes end. */
 void hugepin_sysfs_exit(void)
 {
 	struct hugepin_node *node;
 	int id, class;
 
+	cancel_work_sync(&withdraw);
 	for_each_hugepin_node(node, id) {
 		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
 			remove(&node->reserve[class].kobj);

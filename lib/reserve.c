@@ -98,7 +98,7 @@ const char *hugepin_class_absent(struct hugepin_context *ctx, enum hugepin_class
 	case HUGEPIN_ABSENT_PARAM:
 		return "switched off by a module parameter";
 	case HUGEPIN_ABSENT_SELFTEST:
-		return "the module's self-test at load objected, see the kernel log";
+		return "the module's self-test objected, see the kernel log";
 	default:
 		return "the module does not have it, for a reason newer than this library";
 	}

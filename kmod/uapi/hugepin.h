@@ -54,7 +54,7 @@
 #define HUGEPIN_ABSENT_NOT	0	/* it is there */
 #define HUGEPIN_ABSENT_KERNEL	1	/* this kernel cannot map or pin such pages safely */
 #define HUGEPIN_ABSENT_PARAM	2	/* switched off by a module parameter */
-#define HUGEPIN_ABSENT_SELFTEST	3	/* the self-test at load objected */
+#define HUGEPIN_ABSENT_SELFTEST	3	/* the self-test with the first such page objected */
 
 /**
  * struct hugepin_info_pages - one node's pages of one class, a snapshot

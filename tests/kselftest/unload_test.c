@@ -9,34 +9,13 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "driver.h"
+#include "load.h"
 #include "pinned.h"
 #include "region.h"
 #include "reserve.h"
-
-#define UNIT	"/run/hugepin"
-
-static const char *module_path;
-
-/* Without waiting for it to be free, as rmmod does; 0 or -errno. */
-static int unload(void)
-{
-	return syscall(SYS_delete_module, "hugepin", O_NONBLOCK) ? -errno : 0;
-}
-
-static int load(const char *parameters)
-{
-	int fd = open(module_path, O_RDONLY | O_CLOEXEC), error;
-
-	if (fd < 0)
-		return -errno;
-	error = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
-	close(fd);
-	return error;
-}
 
 /* The last put of a file runs when the process returns to user space, and elsewhere at times: give it a moment. */
 static void check_unloads(void)
@@ -51,7 +30,7 @@ static void check_unloads(void)
 	CHECK(!error, "%s", strerror(-error));
 	CHECK(access(HUGEPIN_DEVICE, F_OK) && errno == ENOENT, HUGEPIN_DEVICE " is still there");
 	error = load("");
-	CHECK(!error, "loading %s again: %s", module_path, strerror(-error));
+	CHECK(!error, "loading it again: %s", strerror(-error));
 	CHECK_OK(access(HUGEPIN_DEVICE, R_OK | W_OK));
 }
 
@@ -300,31 +279,7 @@ static const struct ktap_case cases[] = {
 	CASE(unloading_while_a_knob_is_written_is_sound),
 };
 
-/* A case that failed half-way may have left it unloaded; the hooks look at it next. */
-static const char *after(void)
-{
-	if (access(HUGEPIN_DEVICE, F_OK) && load(""))
-		return "the module is gone and does not load again";
-	return reserve_hooks.after();
-}
-
 int main(int argc, char **argv)
 {
-	struct ktap_hooks hooks = reserve_hooks;
-	bool mounted;
-	int status;
-
-	module_path = getenv("HUGEPIN_KO");
-	if (!module_path || access(module_path, R_OK)) {
-		ktap_note("no module to load again: HUGEPIN_KO=%s", module_path ? module_path : "");
-		return KTAP_FAIL;
-	}
-	hooks.after = after;
-	mounted = !umount(UNIT);	/* it would hold the module, in every case's mount namespace too */
-	status = ktap_main(argc, argv, cases, ARRAY_SIZE(cases), &hooks);
-	if (mounted && mount("none", UNIT, HUGEPIN_FS_NAME, 0, NULL)) {
-		ktap_note("mounting %s again: %s", UNIT, strerror(errno));
-		status = KTAP_FAIL;
-	}
-	return status;
+	return load_main(argc, argv, cases, ARRAY_SIZE(cases));
 }

@@ -366,7 +366,19 @@ static struct miscdevice test_device = {
 	.mode	= 0666,
 };
 
-module_misc_device(test_device);
+static int __init test_init(void)
+{
+	return misc_register(&test_device);
+}
+
+static void __exit test_exit(void)
+{
+	misc_deregister(&test_device);
+	refuse_nothing();
+}
+
+module_init(test_init);
+module_exit(test_exit);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("hugepin self-tests: a stand-in for a driver that pins user memory and imports dma-bufs");

@@ -16,4 +16,7 @@ struct import;
 struct import *import_begin(struct hugepin_test_import *request, struct page ***pages);
 void import_end(struct import *import);
 
+/* ---- refuse.c ---- */
+void refuse_nothing(void);
+
 #endif /* HUGEPIN_TEST_DRIVER_H */
