@@ -108,11 +108,11 @@ int hpi_cuda_memory_granule(int id, uint64_t *bytes, int *code)
 	return 0;
 }
 
-int hpi_cuda_memory_reserve(uint64_t bytes, uint64_t alignment, void **out, int *code)
+int hpi_cuda_memory_reserve(uint64_t bytes, void **out, int *code)
 {
 	CUdeviceptr addr;
 
-	*code = hpi_cu.mem_reserve(&addr, bytes, alignment, 0, 0);
+	*code = hpi_cu.mem_reserve(&addr, bytes, 0, 0, 0);
 	if (*code)
 		return failed(*code, "reserving address space");
 	*out = (void *)(uintptr_t)addr;
@@ -144,7 +144,7 @@ static CUresult map_pages(CUdevice device, CUdeviceptr addr, uint64_t bytes)
 	return code;
 }
 
-int hpi_cuda_memory_map(int id, void *addr, uint64_t bytes, enum hugepin_class page_class, void **out, int *code)
+int hpi_cuda_memory_map(int id, void *addr, uint64_t bytes, enum hugepin_class page_class, int *code)
 {
 	CUdevice device;
 	int err;
@@ -159,7 +159,6 @@ int hpi_cuda_memory_map(int id, void *addr, uint64_t bytes, enum hugepin_class p
 	if (*code)
 		return hpi_error_add(failed(*code, "mapping device memory"), ": %llu bytes on device %d",
 				     (unsigned long long)bytes, id);
-	*out = addr;
 	return 0;
 }
 

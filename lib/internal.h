@@ -373,7 +373,7 @@ uint64_t hpi_ladder_granule(const struct hpi_rung *rung);		/* smallest class's p
 int hpi_ladder_map(struct hugepin_context *ctx, const struct hpi_ladder *ladder, size_t first,
 		   const struct hpi_request *request, struct hpi_mapping *out, size_t *rung);
 
-/* ---- runtime.c, runtime_none.c, runtime_cuda.c and cuda_*.c: an accelerator's interface to memory ---- */
+/* ---- runtime.c, runtime_*.c and cuda_*.c: an accelerator's interface to memory ---- */
 
 struct hpi_runtime_scope {
 	void *context;
@@ -382,6 +382,7 @@ struct hpi_runtime_scope {
 struct hpi_runtime_thread {
 	bool pushed;
 	int capture_mode;
+	void *before;			/* the thread's own context */
 };
 struct hpi_fence;			/* a runtime's own */
 #define HPI_STREAM_DEVICE	((void *)-1)	/* instead of a stream's handle: whatever the devices were given */
@@ -442,20 +443,19 @@ struct hpi_runtime {
 
 	/*
 	 * Memory of the scope's device. granule: what sizes and addresses are multiples of. reserve, release: address
-	 * space; NULL where the runtime has no such thing. map: pages of @bytes at @addr, or where the runtime puts
-	 * them if @addr is NULL and it reserves nothing; -ENOMEM, -EOPNOTSUPP (no pages of that class on this product).
-	 * Unmapped are ranges as they were mapped. set and copy have ended on return; nothing here is ordered with the
-	 * program's streams.
+	 * space, aligned to the granule. map: pages of @bytes at @addr in it; -ENOMEM, -EOPNOTSUPP (no pages of that
+	 * class on this product). Unmapped are ranges as they were mapped. set and copy have ended on return; nothing
+	 * here is ordered with the program's streams.
 	 */
 	int (*memory_granule)(int device, uint64_t *bytes, int *code);
-	int (*memory_reserve)(uint64_t bytes, uint64_t alignment, void **out, int *code);
+	int (*memory_reserve)(uint64_t bytes, void **out, int *code);
 	int (*memory_release)(void *addr, uint64_t bytes, int *code);
-	int (*memory_map)(int device, void *addr, uint64_t bytes, enum hugepin_class page_class, void **out, int *code);
+	int (*memory_map)(int device, void *addr, uint64_t bytes, enum hugepin_class page_class, int *code);
 	int (*memory_unmap)(void *addr, uint64_t bytes, int *code);
 	int (*memory_set)(void *addr, unsigned char value, uint64_t bytes, int *code);
 	int (*memory_copy)(void *to, const void *from, uint64_t bytes, int *code);
 };
-extern const struct hpi_runtime hpi_runtime_none, hpi_runtime_cuda;
+extern const struct hpi_runtime hpi_runtime_none, hpi_runtime_cuda, hpi_runtime_ascend, hpi_runtime_hip;
 extern const struct hpi_runtime hpi_runtime_none_pinning;	/* none, where the module pins */
 /* @name as in the option "runtime"; "auto" never fails. */
 int hpi_runtime_find(const char *name, const struct hpi_runtime **out);

@@ -8,7 +8,12 @@
 #include "internal.h"
 
 /* In the order in which "auto" looks for them; "none" is always there. */
-static const struct hpi_runtime *const runtimes[] = { &hpi_runtime_cuda, &hpi_runtime_none };
+static const struct hpi_runtime *const runtimes[] = {
+	&hpi_runtime_cuda,
+	&hpi_runtime_ascend,
+	&hpi_runtime_hip,
+	&hpi_runtime_none,
+};
 
 #define RUNTIMES	(sizeof(runtimes) / sizeof(runtimes[0]))
 

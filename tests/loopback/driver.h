@@ -84,6 +84,10 @@ CUresult stream_use(CUstream stream, CUcontext current);
 void memory_reset(void);
 void memory_read(struct loopback_ledger *out);
 void memory_limit(uint64_t bytes);		/* of each device */
+CUresult memory_unreserve(uintptr_t addr);
+CUresult memory_create(CUdevice device, uint64_t bytes, CUmemGenericAllocationHandle *out);
+CUresult memory_map(uintptr_t addr, uint64_t bytes, CUmemGenericAllocationHandle handle);	/* with access */
+CUresult memory_unmap(uintptr_t addr);
 
 /* ---- ledger.c ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stand-in CUDA driver, as tests see it: faults to inject, and a ledger of what was registered. A program finds
- * these in the libcuda.so.1 it has loaded, by loopback_load().
+ * The stand-in runtimes, as tests see them: faults to inject, and a ledger of what was registered. A program finds
+ * these in the libcuda.so.1, libamdhip64.so or libascendcl.so it has loaded; each has its own.
  *
  * The environment sets the same, for programs that know nothing of this:
  *	LOOPBACK_FAIL_NTH=CALL:N:CODE	the N-th call of CALL from the start on returns CODE; N 0: every call
@@ -55,10 +55,10 @@ struct loopback {
 	void (*done)(void *stream);	/* NULL: all work there is */
 };
 
-/* From the libcuda.so.1 that is found first; 0, or -1 if there is none or it is not the stand-in. */
-static inline int loopback_load(struct loopback *out)
+/* From the library of that name that is found first; 0, or -1 if there is none or it is not a stand-in. */
+static inline int loopback_load_from(const char *library, struct loopback *out)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *driver = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 	const struct loopback *(*get)(void);
 
 	if (!driver)
@@ -68,6 +68,11 @@ static inline int loopback_load(struct loopback *out)
 		return -1;
 	*out = *get();
 	return 0;
+}
+
+static inline int loopback_load(struct loopback *out)
+{
+	return loopback_load_from("libcuda.so.1", out);
 }
 
 #endif /* HUGEPIN_LOOPBACK_H */

@@ -498,6 +498,53 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t by
 
 /* ---- for the other files ---- */
 
+/* AscendCL knows spans by their address alone. */
+static uint64_t span_bytes(struct span *list, uintptr_t addr)
+{
+	struct span *span;
+	uint64_t bytes;
+
+	pthread_mutex_lock(&lock);
+	span = span_at(list, addr, 1);
+	bytes = span && span->addr == addr ? span->bytes : 0;
+	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
+CUresult memory_unreserve(uintptr_t addr)
+{
+	uint64_t bytes = span_bytes(reservations, addr);
+
+	return bytes ? unreserve(addr, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult memory_create(CUdevice device, uint64_t bytes, CUmemGenericAllocationHandle *out)
+{
+	struct pages *pages;
+	CUresult code = create(device, bytes, &pages);
+
+	if (!code)
+		*out = (uintptr_t)pages;
+	return code;
+}
+
+CUresult memory_map(uintptr_t addr, uint64_t bytes, CUmemGenericAllocationHandle handle)
+{
+	struct span *span;
+	CUresult code = map(addr, bytes, handle, &span);
+
+	if (!code)
+		span->access = true;
+	return code;
+}
+
+CUresult memory_unmap(uintptr_t addr)
+{
+	uint64_t bytes = span_bytes(maps, addr);
+
+	return bytes ? unmap(addr, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
+
 void memory_limit(uint64_t bytes)
 {
 	pthread_mutex_lock(&lock);

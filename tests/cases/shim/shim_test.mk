@@ -15,7 +15,8 @@ $(SHIM_TEST)/driver.o $(SHIM_TEST)/cudart.o: CFLAGS += -fPIC
 $(SHIM_TEST_HEAP:%=%.o) $(SHIM_TEST)/stress.o: CFLAGS += -fno-builtin
 
 # -Bsymbolic: cuGetProcAddress() gives the driver's own functions, as the real one does.
-$(SHIM_TEST_CUDA): $(SHIM_TEST)/driver.o $(patsubst %.c,$(O)/%.o,$(wildcard tests/loopback/*.c))
+SHIM_TEST_MODEL := $(filter-out %/hip.c %/acl.c,$(wildcard tests/loopback/*.c))
+$(SHIM_TEST_CUDA): $(SHIM_TEST)/driver.o $(SHIM_TEST_MODEL:%.c=$(O)/%.o)
 	$(CC) -shared $(LDFLAGS) -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,-z,defs -o $@ $^ -ldl
 
 $(SHIM_TEST_CUDART): $(SHIM_TEST)/cudart.o
