@@ -187,6 +187,21 @@ int hpi_arena_retire(struct hpi_arena *arena, void *ptr, uint64_t *bytes)
 	return 0;
 }
 
+int hpi_arena_revive(struct hpi_arena *arena, void *ptr, uint64_t bytes)
+{
+	struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);
+
+	if (!c || c->state != CHUNK_RETIRED || bytes > c->bytes)
+		return -EINVAL;
+	arena->retired -= c->bytes;
+	arena->retired_blocks--;
+	arena->active += c->bytes;
+	arena->requested += bytes;
+	c->state = CHUNK_USED;
+	c->requested = bytes;
+	return 0;
+}
+
 int hpi_arena_return(struct hpi_arena *arena, void *ptr)
 {
 	struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);

@@ -159,6 +159,8 @@ static void context_free(struct hugepin_context *ctx)
 {
 	hpi_sys_close(ctx->device_fd);
 	hpi_sys_close(ctx->mount_fd);
+	hpi_poller_destroy(ctx);
+	hpi_fences_destroy(ctx);
 	if (ctx->registry)
 		hpi_registry_destroy(ctx->registry);
 	if (ctx->fork_mark)
@@ -186,6 +188,10 @@ int hugepin_context_create(const struct hugepin_options *options, struct hugepin
 		err = find_runtime(ctx);
 	if (!err)
 		err = hpi_registry_create(&ctx->registry);
+	if (!err)
+		err = hpi_fences_create(ctx);
+	if (!err)
+		err = hpi_poller_create(ctx);
 	if (err) {
 		context_free(ctx);
 		return err;

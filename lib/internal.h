@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside libhugepin. Prototypes are grouped under the file that defines them; a file uses only groups above its own:
- * error, sys, size, nodes <- cgroup, topology, options <- policy, hold, pin, region, listing, mapping, provider, ladder, runtime,
- * register <- arena <- pool <- variable. Only context.c, which puts them together, uses groups below its own.
+ * error, sys, thread, size, nodes <- cgroup, topology, options <- policy, hold, pin, region, listing, mapping, provider,
+ * ladder, runtime, register <- fence, poller, arena <- pool <- variable. Only context.c, which puts them together, uses groups
+ * below its own.
  * Names across files are hpi_<file>_<verb>; everything here is hidden in the shared library.
  */
 #ifndef HUGEPIN_INTERNAL_H
 #define HUGEPIN_INTERNAL_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,6 +78,11 @@ int hpi_sys_write_file(const char *path, const char *text);			/* in one write; E
 int hpi_sys_read_lines(const char *path, size_t max_line, int (*fn)(char *line, size_t length, void *arg), void *arg);
 /* What follows @key and blanks in the first line that begins with @key; -ENODATA: no such line. */
 int hpi_sys_read_field(const char *path, const char *key, char *buffer, size_t size);
+
+/* ---- thread.c: helper threads ---- */
+
+/* @name is static text of at most 15 characters. 0, or -errno with the text set; the thread is to be joined. */
+int hpi_thread_start(const char *name, void (*fn)(void *arg), void *arg, pthread_t *out);
 
 /* ---- size.c: numbers from text, whole or not at all, under any locale ---- */
 
@@ -214,6 +221,8 @@ uint64_t hpi_options_share(double fraction, uint64_t bytes);
 
 struct hpi_runtime;
 struct hpi_registry;
+struct hpi_fences;
+struct hpi_poller;
 
 struct hugepin_context {
 	struct hugepin_options *options;
@@ -224,6 +233,8 @@ struct hugepin_context {
 	unsigned int absent[3];			/* HUGEPIN_ABSENT_* by enum hugepin_class, where the module answered */
 	const struct hpi_runtime *runtime;	/* never NULL: "none" at least */
 	struct hpi_registry *registry;
+	struct hpi_fences *fences;
+	struct hpi_poller *poller;
 	int module_err;				/* why both are -1: -ENODEV, or -errno of opening the device */
 	pid_t pid;				/* of the creator; a child of a fork is refused */
 	uint32_t *fork_mark;			/* a page the kernel wipes in a child: saves a getpid() a call; or NULL */
@@ -477,6 +488,48 @@ int hpi_register_mapping(struct hugepin_context *ctx, const struct hpi_mapping *
 int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
 bool hpi_registry_has(struct hpi_registry *registry, const void *addr, uint64_t bytes);
 
+/* ---- fence.c: what waits for a device ---- */
+
+struct hpi_wait {
+	void (*passed)(struct hpi_wait *wait);	/* called once, without locks of this file, by any thread; has it then */
+	uint64_t bytes;				/* that come free with it */
+	/* The rest is the queue's. */
+	struct hpi_wait *next, *also;		/* also: those that pass together with it */
+	void *stream, *context;
+	bool claimed;				/* claimed: it ended by hpi_fence_claim() */
+	size_t count;
+	struct hpi_fence *fences[];		/* room for as many as there are streams, one at least */
+};
+#define HPI_WAIT_PASSED	1
+/*
+ * Records fences behind what the streams were given so far; count 0: over all devices, with others, at a later time.
+ * @registered: a device may know of the memory. 0: to be queued; HPI_WAIT_PASSED: there is nothing to wait for; -EINVAL: no
+ * stream. What else fails makes it wait for all the devices instead.
+ */
+int hpi_fence_record(struct hugepin_context *ctx, struct hpi_wait *wait, void *const *streams, size_t count,
+		     bool registered);
+void hpi_fence_drop(struct hugepin_context *ctx, struct hpi_wait *wait);	/* recorded, but not queued after all */
+void hpi_fence_queue(struct hugepin_context *ctx, struct hpi_wait *wait);
+/* The oldest that waits for @stream alone and that @fits, called with a lock held, takes. It passes later on, claimed. */
+bool hpi_fence_claim(struct hugepin_context *ctx, void *stream, bool (*fits)(struct hpi_wait *wait, void *arg),
+		     void *arg);
+enum hpi_fences_left {
+	HPI_FENCES_NONE,
+	HPI_FENCES_PENDING,
+	HPI_FENCES_GATHERED,			/* nothing recorded: all that wait have no fence yet */
+};
+/* Lets pass what has passed. @record: a fence for what is gathered. @err: why that has none, or 0; or NULL. */
+enum hpi_fences_left hpi_fences_poll(struct hugepin_context *ctx, bool record, int *err);
+int hpi_fences_create(struct hugepin_context *ctx);
+void hpi_fences_destroy(struct hugepin_context *ctx);
+
+/* ---- poller.c: the thread that looks ---- */
+
+extern void (*hpi_poller_pause)(uint64_t ns);	/* tests set it to take the place of the poller's sleep */
+int hpi_poller_create(struct hugepin_context *ctx);
+void hpi_poller_destroy(struct hugepin_context *ctx);
+void hpi_poller_wake(struct hugepin_context *ctx);	/* something is queued; starts the thread, too */
+
 /* ---- arena.c: best fit with coalescing over out-of-band bookkeeping; not thread-safe, the pool locks ---- */
 
 struct hpi_arena;
@@ -502,6 +555,8 @@ int hpi_arena_free(struct hpi_arena *arena, void *ptr);			/* -EINVAL: not a bloc
 /* A block that its user has given back, but that must not be used yet: from then on only hpi_arena_return() takes it. */
 int hpi_arena_retire(struct hpi_arena *arena, void *ptr, uint64_t *bytes);	/* -EINVAL: not a block in use */
 int hpi_arena_return(struct hpi_arena *arena, void *ptr);		/* -EINVAL: not a retired block */
+/* A retired block is in use again, for @bytes; -EINVAL: not a retired block, or too small. */
+int hpi_arena_revive(struct hpi_arena *arena, void *ptr, uint64_t bytes);
 /* In place: shrinks always, grows if the free chunk behind it suffices; -ENOSPC. */
 int hpi_arena_resize(struct hpi_arena *arena, void *ptr, uint64_t bytes);
 uint64_t hpi_arena_block_bytes(const struct hpi_arena *arena, const void *ptr);	/* requested; UINT64_MAX: no block */

@@ -98,6 +98,9 @@ static int give_everything_back(struct hugepin_pool *pool)
 	err = check_unused(pool);
 	if (err)
 		return err;
+	err = hugepin_pool_drain(pool);
+	if (err)
+		return hpi_error_add(err, "; the pool stays");
 	pthread_mutex_lock(&pool->growth);
 	err = hpi_segments_trim(pool, 0, &given);
 	pthread_mutex_unlock(&pool->growth);

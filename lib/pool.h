@@ -39,6 +39,7 @@ struct hugepin_pool {
 	uint64_t cap_bytes;			/* 0: none */
 	uint64_t chunk_bytes;			/* to grow by if it can be had; 0: by what is needed */
 	bool ascend;				/* variable_use_1g_huge_page made the ladder */
+	bool reuse_on_stream;			/* FLAGS_fast_eager_deletion_mode */
 
 	void *reserved;				/* all the address space of the pool */
 	uint64_t reserved_bytes;
@@ -57,6 +58,8 @@ struct hugepin_pool {
 	uint64_t variable_bytes, variable_requested, variables;
 	uint64_t allocs, frees, failed_allocs, fallbacks;
 	uint64_t peak_active, peak_requested, peak_mapped;
+
+	uint64_t fenced, fenced_bytes;		/* blocks behind fences; atomic */
 };
 
 /* ---- pool_options.c ---- */
@@ -125,6 +128,8 @@ int hpi_block_free(struct hugepin_pool *pool, void *ptr);	/* -EINVAL without a t
  */
 int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes);
 void hpi_block_return(struct hugepin_pool *pool, void *ptr);	/* a retired block becomes free */
+/* A retired block is in use again, as it is, for @bytes, at most what it has. Counts as an allocation. */
+int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes);
 bool hpi_block_is_empty(const struct hugepin_pool *pool, const void *ptr);	/* an address for blocks of no bytes */
 
 /*
@@ -138,6 +143,11 @@ struct hpi_retired {
 	uint64_t bytes;
 	struct hugepin_scope *scope;		/* it was taken in, or NULL */
 };
+
+/* ---- pool_fence.c: blocks behind fences; no locks held ---- */
+
+uint64_t hpi_pool_fenced(const struct hugepin_pool *pool);	/* bytes */
+bool hpi_pool_let_pass(struct hugepin_pool *pool);		/* true: blocks came back from behind their fences */
 
 /* ---- pool_stats.c ---- */
 

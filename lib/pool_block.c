@@ -5,6 +5,7 @@
  *
  *	nothing -> used -> free
  *	           used -> retired -> free		given back, but garbage or behind a fence
+ *	                   retired -> used		ordered behind what it waited for
  */
 #include "pool.h"
 
@@ -93,10 +94,14 @@ int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes
 {
 	int err = take(pool, alignment, bytes, zeroed, out);
 
+	if (err == -ENOSPC && bytes && hpi_pool_let_pass(pool))
+		err = take(pool, alignment, bytes, zeroed, out);
 	if (err == -ENOSPC && bytes)
 		err = take_growing(pool, alignment, bytes, zeroed, out);
 	else if (err == -ENOSPC)
 		err = hpi_error(-ENOMEM, "%s pool: no address left for another block of no bytes", hpi_pool_name(pool));
+	if (err && bytes && hpi_pool_fenced(pool))
+		hpi_error_add(err, "; %llu bytes are freed but wait for a device", (unsigned long long)hpi_pool_fenced(pool));
 	return err;
 }
 
@@ -124,6 +129,20 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
 	err = hpi_arena_retire(pool->arena, ptr, bytes);
 	if (!err)
 		pool->frees++;
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_revive(pool->arena, ptr, bytes);
+	if (!err) {
+		pool->allocs++;
+		hpi_pool_note_peaks(pool);
+	}
 	pthread_mutex_unlock(&pool->lock);
 	return err;
 }

@@ -67,6 +67,15 @@ static uint64_t paddle_chunk(const struct hugepin_pool *pool)
 				 pool->ctx->topology.limit_bytes);
 }
 
+/* What is filled at once, by the CPU, cannot be what a stream still works on. */
+static void read_reuse(struct hugepin_pool *pool)
+{
+	const struct hugepin_options *options = pool->ctx->options;
+
+	pool->reuse_on_stream = hpi_options_bool(options, HPI_OPT_PADDLE_FAST_EAGER_DELETION) &&
+				!hpi_options_bool(options, HPI_OPT_PADDLE_INIT_ALLOCATED_MEM);
+}
+
 int hpi_pool_configure(struct hugepin_pool *pool)
 {
 	const struct hugepin_options *options = pool->ctx->options;
@@ -88,5 +97,6 @@ int hpi_pool_configure(struct hugepin_pool *pool)
 		return err;
 	pool->cap_bytes = hpi_options_uint(options, kinds[pool->kind].cap);
 	pool->chunk_bytes = paddle_chunk(pool);
+	read_reuse(pool);
 	return check_ladder(pool, text);
 }

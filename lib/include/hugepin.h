@@ -493,8 +493,9 @@ int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind
 /**
  * hugepin_pool_destroy - give everything back
  *
- * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes), or -EIO when a runtime refused to
- * unregister: then that memory stays mapped and booked. NULL is 0. Since: 0.1
+ * Waits for the fences of blocks that were freed behind such.
+ * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes) or a capture forbids waiting, or -EIO when
+ * a runtime refused to unregister: then that memory stays mapped and booked. NULL is 0. Since: 0.1
  */
 int hugepin_pool_destroy(struct hugepin_pool *pool);
 
@@ -531,6 +532,54 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes);
  * Return: 0, or -EINVAL: not a block of this pool, or freed already. Since: 0.1
  */
 int hugepin_free(struct hugepin_pool *pool, void *ptr);
+
+/**
+ * hugepin_free_after - give a block back that a device may still use
+ * @streams: handles of the runtime's streams (CUstream, aclrtStream, hipStream_t), NULL for the default one; at most 1024
+ * @count:   0: the caller does not know which
+ *
+ * The block is used again only after the work that these streams were given so far has passed; without streams, the work of
+ * all of them on every device in whose context the program works. Until then it counts as deferred. Fences of blocks freed
+ * without streams are gathered (option deferred_deletion_bytes). The streams may be destroyed right after the call.
+ *
+ * Work captured into a graph is not work given: what a graph uses may be freed once its last launch has been given. While a
+ * stream is being captured, blocks wait for the capture to end. CUDA tells of captures of a stream that is named, and of
+ * blocking streams; one of a non-blocking stream, a free that names no stream may break: name it.
+ *
+ * Runtimes without devices (none), and one that is shutting down at exit, have nothing to wait for. When a fence cannot be
+ * recorded the block waits until one over all work can: it is never used early.
+ *
+ * Return: 0, or the block stays in use: -EINVAL (not a block of this pool, freed already, not a stream), -ENOMEM. Since: 0.1
+ */
+int hugepin_free_after(struct hugepin_pool *pool, void *ptr, void *const *streams, size_t count);
+
+/**
+ * hugepin_alloc_on - take a block that will be used by work given to @stream from now on, and by nothing else before that
+ *
+ * As hugepin_alloc(), but a block freed after that same stream alone may be given at once, since the stream keeps the order.
+ * Only the stream may write to it until that work has passed, the CPU must not. Not with HUGEPIN_ALLOC_ZERO, and not where
+ * the option FLAGS_fast_eager_deletion_mode is false: then it waits for its fence like every other.
+ * @stream must not have been destroyed since, and another made with its handle.
+ * Since: 0.1
+ */
+void *hugepin_alloc_on(struct hugepin_pool *pool, size_t bytes, unsigned int flags, void *stream);
+
+/**
+ * hugepin_pool_poll - look whether fences have passed, and let the blocks behind them go on
+ *
+ * Nobody need call this: a thread of the context looks (options polling_*), and so does an allocation that finds no room.
+ * Return: bytes still behind fences, or -EPERM (child of a fork). Since: 0.1
+ */
+int64_t hugepin_pool_poll(struct hugepin_pool *pool);
+
+/**
+ * hugepin_pool_drain - wait until no block of the pool is behind a fence
+ *
+ * Takes as long as the devices' work does. hugepin_pool_destroy() does this first.
+ * Return: 0, -EBUSY (a stream is being captured, so nothing can be waited for now), -EIO (the runtime refuses to record a
+ * fence), -EPERM. Since: 0.1
+ */
+int hugepin_pool_drain(struct hugepin_pool *pool);
 
 /**
  * hugepin_pool_trim - give wholly free segments back to where they came from
