@@ -349,7 +349,7 @@ void hpi_mapping_undo(void *addr, uint64_t bytes, bool reserve);
 /* The unmap of every provider: a reservation is put in place without a gap that another thread could map into. */
 int hpi_mapping_unmap(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
 
-/* ---- provider_kmod.c, provider_hugetlb.c, provider_base.c: sources of mapped memory ---- */
+/* ---- provider_kmod.c, provider_hugetlb.c, provider_thp.c, provider_base.c: sources of mapped memory ---- */
 
 struct hpi_provider {
 	const char *name;
@@ -361,7 +361,9 @@ struct hpi_provider {
 	/* @reserve: leave a PROT_NONE reservation behind instead of a hole. */
 	int (*unmap)(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
 };
-extern const struct hpi_provider hpi_provider_kmod, hpi_provider_hugetlb, hpi_provider_base;
+extern const struct hpi_provider hpi_provider_kmod, hpi_provider_hugetlb, hpi_provider_thp, hpi_provider_base;
+/* -ENOMEM with the numbers: the container has no room for so much, and the kernel would kill instead of refusing. */
+int hpi_base_check_room(struct hugepin_context *ctx, const char *name, uint64_t bytes);
 
 /* ---- ladder.c: what a pool tries, in order ---- */
 
@@ -374,7 +376,7 @@ struct hpi_ladder {
 	size_t count;
 	struct hpi_rung rungs[HPI_LADDER_MAX];
 };
-/* "kmod:1G+2M,kmod:2M,hugetlb:2M,base"; "kmod:1G" is 1G pages only, "kmod:1G+2M" 1G pages with the rest in 2M pages. */
+/* "kmod:1G+2M,kmod:2M,hugetlb:2M,thp,base"; "kmod:1G" is 1G pages only, "kmod:1G+2M" 1G pages with the rest in 2M pages. */
 int hpi_ladder_parse(const char *text, struct hpi_ladder *out);
 uint64_t hpi_ladder_granule(const struct hpi_rung *rung);		/* smallest class's page size */
 /*

@@ -19,6 +19,7 @@ static const struct {
 	{ "kmod:2M", { &hpi_provider_kmod, HUGEPIN_CLASSES_2M } },
 	{ "hugetlb:1G", { &hpi_provider_hugetlb, HUGEPIN_CLASSES_1G } },
 	{ "hugetlb:2M", { &hpi_provider_hugetlb, HUGEPIN_CLASSES_2M } },
+	{ "thp", { &hpi_provider_thp, HUGEPIN_CLASSES_2M } },
 	{ "base", { &hpi_provider_base, 1u << HUGEPIN_PAGES_BASE } },
 };
 

@@ -47,8 +47,9 @@ static int check_chunk(const char *value)
 
 #define LADDER_DOC \
 	"Rungs in order, separated by commas: kmod:1G, kmod:1G+2M (1G pages with the rest in 2M pages) and kmod:2M " \
-	"of the hugepin module, hugetlb:1G and hugetlb:2M of the kernel's own huge pages, base for base pages. The " \
-	"first that can give the memory does; a ladder of one rung is strict."
+	"of the hugepin module, hugetlb:1G and hugetlb:2M of the kernel's own huge pages, thp for transparent huge " \
+	"pages as far as the kernel gives some, base for base pages. The first that can give the memory does; a ladder " \
+	"of one rung is strict."
 
 #define CAP_DOC \
 	"An allocation that would take the pool beyond it is refused. 0: no cap of the pool's own."
@@ -101,7 +102,7 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		OWN("host_ladder"),
 		.environment = "HUGEPIN_HOST_LADDER",
 		.type = HPI_TYPE_LIST,
-		.default_value = "kmod:1G+2M,kmod:2M,hugetlb:2M,base",
+		.default_value = "kmod:1G+2M,kmod:2M,hugetlb:2M,thp,base",
 		.check = check_ladder,
 		.doc = "What the host pool tries. "
 		       LADDER_DOC,
@@ -110,7 +111,7 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		OWN("pinned_ladder"),
 		.environment = "HUGEPIN_PINNED_LADDER",
 		.type = HPI_TYPE_LIST,
-		.default_value = "kmod:1G+2M,kmod:2M,hugetlb:2M,base",
+		.default_value = "kmod:1G+2M,kmod:2M,hugetlb:2M,thp,base",
 		.check = check_ladder,
 		.doc = "What the pinned pool tries. "
 		       LADDER_DOC,
@@ -120,7 +121,7 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.subject = "page size of variables",
 		.environment = "HUGEPIN_VARIABLE_LADDER",
 		.type = HPI_TYPE_LIST,
-		.default_value = "kmod:2M,hugetlb:2M,base",
+		.default_value = "kmod:2M,hugetlb:2M,thp,base",
 		.check = check_ladder,
 		.doc = "What the variable pool tries. "
 		       LADDER_DOC

@@ -53,6 +53,11 @@ static uint64_t base_surplus(const struct hugepin_pool *pool, uint64_t need)
 	return left > need ? (left - need) / 2 : 0;
 }
 
+static bool takes_from_all(const struct hpi_rung *rung)
+{
+	return rung->provider->id == HUGEPIN_PROVIDER_BASE || rung->provider->id == HUGEPIN_PROVIDER_THP;
+}
+
 /* How much to map at @place: need at least, more if policy, cap, room and the machine allow. */
 static uint64_t bytes_to_map(const struct hugepin_pool *pool, size_t rung, const struct place *place)
 {
@@ -63,7 +68,7 @@ static uint64_t bytes_to_map(const struct hugepin_pool *pool, size_t rung, const
 	bytes = max_bytes(bytes, hpi_round_up(place->need, granule));
 	if (pool->cap_bytes)
 		limit = min_bytes(limit, pool->cap_bytes - mapped);
-	if (bytes > place->need && pool->ladder.rungs[rung].provider->id == HUGEPIN_PROVIDER_BASE)
+	if (bytes > place->need && takes_from_all(&pool->ladder.rungs[rung]))
 		limit = min_bytes(limit, place->need + base_surplus(pool, place->need));
 	bytes = min_bytes(bytes, limit & ~(granule - 1));
 	return max_bytes(bytes, place->need);

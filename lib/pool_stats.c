@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX(a, b)	((a) > (b) ? (a) : (b))
 
@@ -93,7 +94,9 @@ static void describe(const struct hugepin_pool *pool, const struct segment *segm
 	const struct hpi_mapping *mapping = &segment->mapping;
 	uint64_t page_bytes = HPI_1G;
 
-	if (mapping->bytes_1g + mapping->bytes_2m < mapping->bytes)
+	if (mapping->provider == HUGEPIN_PROVIDER_THP && mapping->bytes_2m < mapping->bytes)
+		page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	else if (mapping->bytes_1g + mapping->bytes_2m < mapping->bytes)
 		page_bytes = hpi_ladder_granule(&pool->ladder.rungs[segment->rung]);
 	else if (mapping->bytes_2m)
 		page_bytes = HPI_2M;

@@ -179,7 +179,7 @@ int hugepin_context_destroy(struct hugepin_context *ctx);
 /* ---- Page size classes, nodes, reports ---- */
 
 enum hugepin_class {
-	HUGEPIN_PAGES_BASE = 0,		/* the machine's base pages; transparent huge pages count as base */
+	HUGEPIN_PAGES_BASE = 0,		/* the machine's base pages */
 	HUGEPIN_PAGES_2M = 1,
 	HUGEPIN_PAGES_1G = 2,
 };
@@ -191,6 +191,7 @@ enum hugepin_provider {
 	HUGEPIN_PROVIDER_KMOD = 1,	/* regions of the hugepin module */
 	HUGEPIN_PROVIDER_HUGETLB = 2,	/* the kernel's own huge pages */
 	HUGEPIN_PROVIDER_BASE = 4,	/* anonymous memory */
+	HUGEPIN_PROVIDER_THP = 16,	/* the same, on transparent huge pages as far as the kernel gave such */
 };
 
 /**
