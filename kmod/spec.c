@@ -86,7 +86,18 @@ static u64 __init spec_pages(const struct hugepin_spec *spec, int node)
 	return node_present_pages(node) * spec->count / 100 >> hugepin_class_order(spec->class);
 }
 
-/* The last entry for a node and class holds; all together must fit into the node. */
+/* The last entry for a node and class holds: an earlier one must not take pages first, only to give them back. */
+static void __init add_entry(struct hugepin_spec *specs, unsigned int *count)
+{
+	unsigned int i;
+
+	for (i = 0; i < *count; i++)
+		if (specs[i].class == specs[*count].class)
+			nodes_andnot(specs[i].nodes, specs[i].nodes, specs[*count].nodes);
+	(*count)++;
+}
+
+/* All together must fit into the node. */
 static int __init check_node(const struct hugepin_spec *specs, unsigned int count, int node)
 {
 	u64 pages[HUGEPIN_CLASS_COUNT] = {};
@@ -120,7 +131,7 @@ int __init hugepin_spec_parse(const char *text, struct hugepin_spec *specs, unsi
 			pr_err("reserve=%s: '%s' is refused (%d): want NODE:1G|2M:COUNT[%%], a node with memory, a class of this kernel\n",
 			       text, entry, ret);
 		else
-			(*count)++;
+			add_entry(specs, count);
 	}
 	kfree(copy);
 	for_each_node_mask(id, hugepin_nodes_online) {

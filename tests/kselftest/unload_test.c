@@ -232,7 +232,7 @@ static void reserving_at_load_works_and_bad_words_do_not_load(const void *arg)
 		error = load(bad[i]);
 		CHECK(error, "'%s' was taken", bad[i]);
 	}
-	error = load("reserve=*:2M:5");
+	error = load("reserve=*:2M:9,*:2M:5");
 	CHECK(!error, "%s", strerror(-error));
 	CHECK_EQ(reserve_of(node, HUGEPIN_CLASS_2M).total, 5);
 	check_unloads();
