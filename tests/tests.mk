@@ -17,3 +17,4 @@ unit: $(UNIT_BIN)
 -include tests/loopback/loopback.mk
 -include tests/kselftest/kselftest.mk
 -include tests/cases/cases.mk
+-include tests/fuzz/fuzz.mk
