@@ -9,10 +9,12 @@
 #	make modules	the module, for the running kernel (KDIR=... for another)
 #	make V=1 ...	show the commands
 #	make install	PREFIX=/usr/local DESTDIR=
+#	make deb	Debian packages into build/deb/
 
 O ?= build
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+SYSCONFDIR ?= /etc
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
 VERSION := $(shell awk '/define HUGEPIN_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } END { print v }' lib/include/hugepin.h)
@@ -21,7 +23,8 @@ SOVERSION := 0
 CC ?= gcc
 OPT ?= -O2 -g
 SAN ?=
-WARN := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wvla
+WERROR ?= -Werror
+WARN := -Wall -Wextra $(WERROR) -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wvla
 CPPFLAGS += -D_GNU_SOURCE -Ilib/include -Ikmod/uapi
 CFLAGS += -std=gnu11 $(OPT) $(WARN) $(SAN) -MMD -MP -pthread
 LDFLAGS += $(SAN) -pthread
@@ -30,6 +33,8 @@ LDFLAGS += $(SAN) -pthread
 ifneq ($(V),1)
 MAKEFLAGS += -s
 endif
+
+comma := ,
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -49,6 +54,7 @@ include lib/lib.mk
 -include tools/doc/doc.mk
 -include tools/demo.d/demo.mk
 -include tools/bench/bench.mk
+-include user/boot/boot.mk user/packaging/packaging.mk
 -include tests/tests.mk
 
 modules:

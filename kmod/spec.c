@@ -156,6 +156,8 @@ static void __init apply_class(const struct hugepin_spec *spec)
 		if (ret)
 			pr_err("reserve=: node %d: asked %llu %s pages, got %llu (%d)\n", id, pages,
 			       hugepin_class_name(spec->class), hugepin_reserve_total(reserve), ret);
+		else
+			pr_info("reserve=: node %d: %llu %s pages\n", id, pages, hugepin_class_name(spec->class));
 	}
 }
 

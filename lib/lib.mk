@@ -44,3 +44,11 @@ install-lib: all
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' lib/hugepin.pc.in \
 		> $(DESTDIR)$(LIBDIR)/pkgconfig/hugepin.pc
 	install -m 644 lib/include/hugepin.h $(DESTDIR)$(PREFIX)/include
+	install -d $(DESTDIR)$(PREFIX)/include/linux
+	install -m 644 kmod/uapi/hugepin.h $(DESTDIR)$(PREFIX)/include/linux
+	install -d $(DESTDIR)$(LIBDIR)/cmake/hugepin $(DESTDIR)$(PREFIX)/share/man/man3
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' lib/hugepin-config.cmake.in \
+		> $(DESTDIR)$(LIBDIR)/cmake/hugepin/hugepin-config.cmake
+	sed -e 's|@VERSION@|$(VERSION)|' lib/hugepin-config-version.cmake.in \
+		> $(DESTDIR)$(LIBDIR)/cmake/hugepin/hugepin-config-version.cmake
+	install -m 644 Documentation/man/libhugepin.3 $(DESTDIR)$(PREFIX)/share/man/man3

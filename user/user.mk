@@ -4,6 +4,7 @@
 CTL_SRC := $(wildcard user/hugepinctl/*.c)
 CTL_OBJ := $(CTL_SRC:%.c=$(O)/%.o)
 CTL := $(O)/bin/hugepinctl
+RPATH ?= -Wl,-rpath,'$$ORIGIN/../lib'
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
@@ -11,7 +12,7 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 # The library is found beside the program, in the build tree and where it is installed.
 $(CTL): $(CTL_OBJ) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -Wl,-z,relro,-z,now -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $(CTL_OBJ) $(LIB_LINK) -ljson-c
+	$(CC) $(LDFLAGS) -Wl,-z,relro,-z,now $(RPATH) -o $@ $(CTL_OBJ) $(LIB_LINK) -ljson-c
 
 all: $(CTL)
 
