@@ -18,3 +18,4 @@ unit: $(UNIT_BIN)
 -include tests/kselftest/kselftest.mk
 -include tests/cases/cases.mk
 -include tests/fuzz/fuzz.mk
+-include tests/cases/container/container.mk
