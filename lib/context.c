@@ -140,9 +140,13 @@ static int take_options(const struct hugepin_options *options, struct hugepin_op
 
 static int check_options(const struct hugepin_context *ctx)
 {
+	const char *text = hpi_options_string(ctx->options, HPI_OPT_NODE_POLICY);
 	struct hpi_policy policy;
-	int err = hpi_policy_parse(hpi_options_string(ctx->options, HPI_OPT_NODE_POLICY), &ctx->topology, &policy);
+	int err, device;
 
+	if (hpi_policy_is_device(text, &device))	/* found when a pool is made: the runtime may not be up yet */
+		return 0;
+	err = hpi_policy_parse(text, &ctx->topology, &policy);
 	return err ? hpi_error_add(err, ", option node_policy, set by %s",
 				   hpi_options_source(ctx->options, HPI_OPT_NODE_POLICY)) : 0;
 }

@@ -110,6 +110,7 @@ static inline bool hpi_nodes_has(const struct hpi_nodes *n, unsigned int id)
 static inline void hpi_nodes_set(struct hpi_nodes *n, unsigned int id) { n->bits[id / 64] |= 1ull << (id % 64); }
 unsigned int hpi_nodes_count(const struct hpi_nodes *nodes);
 /* The syntax of a node policy: "local" (*@local; @nodes is empty), "bind:LIST", "interleave:LIST", "preferred:LIST". */
+bool hpi_policy_is_device(const char *text, int *number);		/* "device:N": made of a device, not of nodes */
 int hpi_policy_split(const char *text, enum hugepin_policy *policy, struct hpi_nodes *nodes, bool *local);
 
 /* ---- cgroup.c: the container's limits ---- */
@@ -140,6 +141,7 @@ void hpi_topology_free(struct hpi_topology *topology);
 const struct hpi_node *hpi_topology_node(const struct hpi_topology *topology, unsigned int id);
 int hpi_topology_distance(const struct hpi_topology *topology, unsigned int from, unsigned int to);	/* -ENODEV */
 int hpi_topology_local_node(void);					/* of the calling thread's CPU; -1 unknown */
+int hpi_topology_nearest(const struct hpi_topology *topology, unsigned int id);	/* usable node; -1: no such node */
 void hpi_topology_usable(const struct hpi_topology *topology, struct hpi_nodes *out);	/* allowed and with memory */
 /* The usable ones that have CPUs: nodes of memory alone (CXL, an accelerator's) are taken only where named. */
 void hpi_topology_default_nodes(const struct hpi_topology *topology, struct hpi_nodes *out);
@@ -149,7 +151,7 @@ void hpi_topology_default_nodes(const struct hpi_topology *topology, struct hpi_
 enum hpi_option_id {
 	HPI_OPT_RUNTIME,			/* auto none cuda ascend hip */
 	HPI_OPT_MOUNT,				/* directory of hugepinfs, /run/hugepin */
-	HPI_OPT_NODE_POLICY,			/* local | bind:LIST | interleave:LIST | preferred:LIST */
+	HPI_OPT_NODE_POLICY,			/* local | bind:LIST | interleave:LIST | preferred:LIST | device:N */
 	HPI_OPT_STRATEGY,			/* enum hpi_strategy */
 	HPI_OPT_HOST_LADDER,			/* see ladder below */
 	HPI_OPT_PINNED_LADDER,
@@ -325,6 +327,7 @@ struct hpi_request {
 	unsigned int classes;			/* OR of 1u << enum hugepin_class; one, or 1G and 2M */
 	const struct hpi_policy *policy;
 	void *addr;				/* where to map (replacing a PROT_NONE reservation there), or NULL */
+	int device;				/* of provider device: the runtime's number */
 };
 struct hpi_mapping {
 	void *addr;
@@ -335,6 +338,7 @@ struct hpi_mapping {
 	int fd;					/* owned by the mapping, -1 for anonymous */
 	uint64_t offset;
 	bool zeroed;
+	int device;				/* of provider device */
 };
 /* mmap of zero-filled or file memory, over a reservation if @addr is given, which comes back on failure. */
 int hpi_mapping_place(void *addr, uint64_t bytes, int flags, int fd, void **out);
@@ -349,7 +353,7 @@ void hpi_mapping_undo(void *addr, uint64_t bytes, bool reserve);
 /* The unmap of every provider: a reservation is put in place without a gap that another thread could map into. */
 int hpi_mapping_unmap(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
 
-/* ---- provider_kmod.c, provider_hugetlb.c, provider_thp.c, provider_base.c: sources of mapped memory ---- */
+/* ---- provider_*.c: sources of mapped memory ---- */
 
 struct hpi_provider {
 	const char *name;
@@ -362,6 +366,7 @@ struct hpi_provider {
 	int (*unmap)(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
 };
 extern const struct hpi_provider hpi_provider_kmod, hpi_provider_hugetlb, hpi_provider_thp, hpi_provider_base;
+extern const struct hpi_provider hpi_provider_device;
 /* -ENOMEM with the numbers: the container has no room for so much, and the kernel would kill instead of refusing. */
 int hpi_base_check_room(struct hugepin_context *ctx, const char *name, uint64_t bytes);
 
@@ -472,6 +477,24 @@ extern const struct hpi_runtime hpi_runtime_none, hpi_runtime_cuda, hpi_runtime_
 extern const struct hpi_runtime hpi_runtime_none_pinning;	/* none, where the module pins */
 /* @name as in the option "runtime"; "auto" never fails. */
 int hpi_runtime_find(const char *name, const struct hpi_runtime **out);
+
+/* ---- device.c: devices as pools see them, in the program's context on them ---- */
+
+/* The runtime's number of a device numbered as visible_device_list says; -ENODEV, -EINVAL, and what the runtime says. */
+int hpi_device_find(struct hugepin_context *ctx, int number, int *out);
+/* All that follow take the runtime's number, and fail with -EIO where the program has no context there. */
+int hpi_device_memory(struct hugepin_context *ctx, int device, uint64_t *total, uint64_t *available);
+/* Address space of a device; -EOPNOTSUPP: this runtime gives no memory of devices. */
+int hpi_device_reserve(struct hugepin_context *ctx, int device, uint64_t bytes, void **out);
+int hpi_device_release(struct hugepin_context *ctx, int device, void *addr, uint64_t bytes);
+int hpi_device_map(struct hugepin_context *ctx, int device, void *addr, uint64_t bytes, enum hugepin_class page_class);
+int hpi_device_unmap(struct hugepin_context *ctx, int device, void *addr, uint64_t bytes);
+/* Done on return. What the program's streams still do to the bytes is the caller's to wait for. */
+int hpi_device_set(struct hugepin_context *ctx, int device, void *addr, unsigned char value, uint64_t bytes);
+int hpi_device_copy(struct hugepin_context *ctx, int device, void *to, const void *from, uint64_t bytes);
+int hpi_device_node(const char *root, const char *pci_address);		/* -1: the kernel does not tell */
+/* The policy "device:N": the usable node nearest to the device; local where its node is not told. */
+int hpi_device_policy(struct hugepin_context *ctx, int number, struct hpi_policy *out);
 
 /* ---- register.c: chunked, parallel, all-or-nothing registration; the registry of what is registered ---- */
 

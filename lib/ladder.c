@@ -21,9 +21,12 @@ static const struct {
 	{ "hugetlb:2M", { &hpi_provider_hugetlb, HUGEPIN_CLASSES_2M } },
 	{ "thp", { &hpi_provider_thp, HUGEPIN_CLASSES_2M } },
 	{ "base", { &hpi_provider_base, 1u << HUGEPIN_PAGES_BASE } },
+	{ "device:1G", { &hpi_provider_device, HUGEPIN_CLASSES_1G } },
+	{ "device:2M", { &hpi_provider_device, HUGEPIN_CLASSES_2M } },
 };
 
-#define KNOWN	(sizeof(known) / sizeof(known[0]))
+#define KNOWN		(sizeof(known) / sizeof(known[0]))
+#define KNOWN_HOST	(KNOWN - 2)	/* that a ladder may name: a device pool makes its own */
 
 static bool same_rung(const struct hpi_rung *a, const struct hpi_rung *b)
 {
@@ -45,7 +48,7 @@ static int refuse_rung(const char *ladder, const char *text, size_t length)
 	char list[128] = "";
 	size_t i, used = 0;
 
-	for (i = 0; i < KNOWN; i++)
+	for (i = 0; i < KNOWN_HOST; i++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", known[i].text);
 	return hpi_error(-EINVAL, "ladder \"%s\": \"%.*s\" is not a rung; there are %s", ladder, (int)length, text,
 			 list);
@@ -55,15 +58,15 @@ static int add_rung(const char *ladder, const char *text, size_t length, struct 
 {
 	size_t i, k;
 
-	for (k = 0; k < KNOWN; k++)
+	for (k = 0; k < KNOWN_HOST; k++)
 		if (strlen(known[k].text) == length && !memcmp(known[k].text, text, length))
 			break;
-	if (k == KNOWN)
+	if (k == KNOWN_HOST)
 		return refuse_rung(ladder, text, length);
 	for (i = 0; i < out->count; i++)
 		if (same_rung(&out->rungs[i], &known[k].rung))
 			return hpi_error(-EINVAL, "ladder \"%s\": %s is there twice", ladder, known[k].text);
-	_Static_assert(KNOWN <= HPI_LADDER_MAX, "without duplicates a ladder always fits");
+	_Static_assert(KNOWN_HOST <= HPI_LADDER_MAX, "without duplicates a ladder always fits");
 	out->rungs[out->count++] = known[k].rung;
 	return 0;
 }

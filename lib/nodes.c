@@ -8,6 +8,8 @@
 
 #include "internal.h"
 
+#define DEVICES_MAX	4095			/* as a number; there are never as many */
+
 /* Reads the id at *@text and moves it behind. */
 static int take_id(const char **text, unsigned int *out)
 {
@@ -88,6 +90,19 @@ unsigned int hpi_nodes_count(const struct hpi_nodes *nodes)
 	return count;
 }
 
+bool hpi_policy_is_device(const char *text, int *number)
+{
+	static const char prefix[] = "device:";
+	int64_t id;
+
+	if (!text || strncmp(text, prefix, sizeof(prefix) - 1) != 0)
+		return false;
+	if (hpi_size_parse_int(text + sizeof(prefix) - 1, &id) || id < 0 || id > DEVICES_MAX)
+		return false;
+	*number = (int)id;
+	return true;
+}
+
 int hpi_policy_split(const char *text, enum hugepin_policy *policy, struct hpi_nodes *nodes, bool *local)
 {
 	static const struct {
@@ -121,6 +136,7 @@ int hpi_policy_split(const char *text, enum hugepin_policy *policy, struct hpi_n
 		*local = false;
 		return 0;
 	}
-	return hpi_error(-EINVAL, "node policy \"%s\" is none of local, bind:LIST, interleave:LIST, preferred:LIST",
+	return hpi_error(-EINVAL, "node policy \"%s\" is none of local, bind:LIST, interleave:LIST, preferred:LIST, "
+			 "device:N",
 			 text);
 }

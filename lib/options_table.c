@@ -24,7 +24,9 @@ static int check_policy(const char *value)
 	struct hpi_nodes nodes;
 	bool local;
 
-	return hpi_policy_split(value, &policy, &nodes, &local);
+	int device;
+
+	return hpi_policy_is_device(value, &device) ? 0 : hpi_policy_split(value, &policy, &nodes, &local);
 }
 
 static int check_ladder(const char *value)
@@ -82,8 +84,9 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.check = check_policy,
 		.doc = "Where memory comes from: local (the node of the thread that makes the pool grow, then the "
 		       "others, nearest first), bind:LIST (these nodes only), interleave:LIST (these in turn), "
-		       "preferred:LIST (these first). LIST is node ids such as 0-3,8; a node that does not exist is "
-		       "an error.",
+		       "preferred:LIST (these first), device:N (the node next to device N first; known once the "
+		       "program has initialised the runtime). LIST is node ids such as 0-3,8; a node or device that "
+		       "does not exist is an error.",
 	},
 	[HPI_OPT_STRATEGY] = {
 		OWN("strategy"),

@@ -54,22 +54,14 @@ static bool is_local(const struct hpi_policy *policy)
 
 void hpi_policy_nodes(const struct hpi_policy *policy, const struct hpi_topology *topology, struct hpi_nodes *out)
 {
-	int here, best = -1, distance, least = 0;
-	size_t i;
+	int here, best = -1;
 
 	*out = policy->nodes;
 	if (!is_local(policy))
 		return;
 	here = hpi_topology_local_node();
-	for (i = 0; here >= 0 && i < topology->count; i++) {
-		const struct hpi_node *node = &topology->nodes[i];
-
-		distance = hpi_topology_distance(topology, (unsigned int)here, node->id);
-		if (is_usable(node) && distance >= 0 && (best < 0 || distance < least)) {
-			best = (int)node->id;
-			least = distance;
-		}
-	}
+	if (here >= 0)
+		best = hpi_topology_nearest(topology, (unsigned int)here);
 	if (best >= 0)
 		hpi_nodes_set(out, (unsigned int)best);
 	else

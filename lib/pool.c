@@ -39,11 +39,11 @@ static int open_books(struct hugepin_pool *pool)
 	err = hpi_arena_add(pool->zero_size, pool->nothing, (uint64_t)(pool->nothing_end - pool->nothing),
 			    false);
 	if (err)
-		hpi_sys_munmap(pool->reserved, pool->reserved_bytes);
+		hpi_window_release(pool);
 	return err;
 }
 
-int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, struct hugepin_pool **out)
+static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int device, struct hugepin_pool **out)
 {
 	struct hugepin_pool *pool;
 	int err = hpi_context_check(ctx);
@@ -55,7 +55,7 @@ int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind
 		return hpi_error(-ENOMEM, "no memory for a pool");
 	pool->ctx = ctx;
 	pool->kind = kind;
-	err = hpi_pool_configure(pool);
+	err = hpi_pool_configure(pool, device);
 	if (!err)
 		err = open_books(pool);
 	if (err) {
@@ -70,6 +70,19 @@ int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind
 		(unsigned long long)pool->cap_bytes, (unsigned long long)pool->chunk_bytes);
 	*out = pool;
 	return 0;
+}
+
+int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, struct hugepin_pool **out)
+{
+	return create(ctx, kind, kind == HUGEPIN_POOL_DEVICE ? 0 : -1, out);
+}
+
+int hugepin_pool_create_on(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int device,
+			   struct hugepin_pool **out)
+{
+	if (device < 0)
+		return hpi_error(-EINVAL, "%d is no number of a device", device);
+	return create(ctx, kind, device, out);
 }
 
 static int check_unused(struct hugepin_pool *pool)
@@ -106,10 +119,7 @@ static int give_everything_back(struct hugepin_pool *pool)
 	pthread_mutex_unlock(&pool->growth);
 	if (err)
 		return hpi_error_add(-EIO, "; the pool stays, with what could not be given back");
-	err = hpi_sys_munmap(pool->reserved, pool->reserved_bytes);
-	if (err)
-		hpi_error(err, "%s pool: giving back its address space: %s", hpi_pool_name(pool), strerror(-err));
-	return err;
+	return hpi_window_release(pool);
 }
 
 /* In a child the locks may be held by threads that are not here, so nothing is locked: only this thread is. */
@@ -143,20 +153,34 @@ int hugepin_pool_destroy(struct hugepin_pool *pool)
 	return 0;
 }
 
+/* A device's memory the runtime sets: when it does not, there is no block. */
+static int clear(struct hugepin_pool *pool, void *p, uint64_t bytes)
+{
+	int err = 0;
+
+	if (pool->device < 0)
+		memset(p, 0, bytes);
+	else
+		err = hpi_device_set(pool->ctx, pool->device, p, 0, bytes);
+	if (err)
+		hpi_block_free(pool, p);
+	return err;
+}
+
 static void *allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags)
 {
 	bool zeroed = false;
 	void *p;
 	int err = hpi_block_take(pool, alignment, bytes, &zeroed, &p);
 
+	if (!err && flags & HUGEPIN_ALLOC_ZERO && !zeroed && bytes)
+		err = clear(pool, p, bytes);
 	if (err) {
 		pthread_mutex_lock(&pool->lock);
 		pool->failed_allocs++;
 		pthread_mutex_unlock(&pool->lock);
 		return fail(err);
 	}
-	if (flags & HUGEPIN_ALLOC_ZERO && !zeroed && bytes)
-		memset(p, 0, bytes);
 	return p;
 }
 
@@ -225,10 +249,19 @@ static int resize_growing(struct hugepin_pool *pool, void *ptr, uint64_t bytes, 
 static void *move(struct hugepin_pool *pool, void *ptr, uint64_t old, uint64_t bytes)
 {
 	void *p = allocate(pool, HPI_POOL_GRAIN, bytes, 0);
+	uint64_t kept = old < bytes ? old : bytes;
+	int err = 0;
 
 	if (!p)
 		return NULL;
-	memcpy(p, ptr, old < bytes ? old : bytes);
+	if (pool->device < 0)
+		memcpy(p, ptr, kept);
+	else if (kept)
+		err = hpi_device_copy(pool->ctx, pool->device, p, ptr, kept);
+	if (err) {
+		hpi_block_free(pool, p);
+		return fail(err);
+	}
 	hugepin_free(pool, ptr);
 	hpi_error_clear();		/* of growing in place */
 	return p;

@@ -40,6 +40,7 @@ struct hugepin_pool {
 	uint64_t chunk_bytes;			/* to grow by if it can be had; 0: by what is needed */
 	bool ascend;				/* variable_use_1g_huge_page made the ladder */
 	bool reuse_on_stream;			/* FLAGS_fast_eager_deletion_mode */
+	int device;				/* the runtime's number; -1: host memory */
 
 	void *reserved;				/* all the address space of the pool */
 	uint64_t reserved_bytes;
@@ -65,11 +66,13 @@ struct hugepin_pool {
 /* ---- pool_options.c ---- */
 
 const char *hpi_pool_name(const struct hugepin_pool *pool);
-int hpi_pool_configure(struct hugepin_pool *pool);
+/* @device: a device's number as users give it; -1: none. */
+int hpi_pool_configure(struct hugepin_pool *pool, int device);
 
 /* ---- pool_window.c ---- */
 
 int hpi_window_reserve(struct hugepin_pool *pool);
+int hpi_window_release(struct hugepin_pool *pool);
 
 /* ---- pool_ladder.c: needs growth held ---- */
 

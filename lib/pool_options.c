@@ -13,6 +13,7 @@ static const struct {
 	[HUGEPIN_POOL_HOST] = { "host", HPI_OPT_HOST_LADDER, HPI_OPT_HOST_CAP },
 	[HUGEPIN_POOL_PINNED] = { "pinned", HPI_OPT_PINNED_LADDER, HPI_OPT_PINNED_CAP },
 	[HUGEPIN_POOL_VARIABLE] = { "variable", HPI_OPT_VARIABLE_LADDER, HPI_OPT_VARIABLE_CAP },
+	[HUGEPIN_POOL_DEVICE] = { "device", HPI_OPT_COUNT, HPI_OPT_DEVICE_CAP },
 };
 
 #define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
@@ -76,7 +77,66 @@ static void read_reuse(struct hugepin_pool *pool)
 				!hpi_options_bool(options, HPI_OPT_PADDLE_INIT_ALLOCATED_MEM);
 }
 
-int hpi_pool_configure(struct hugepin_pool *pool)
+/* On an NPU the pages that variable_use_1g_huge_page names, elsewhere the driver's only ones. */
+static void device_ladder(struct hugepin_pool *pool)
+{
+	static const struct hpi_rung huge = { &hpi_provider_device, HUGEPIN_CLASSES_1G };
+	static const struct hpi_rung plain = { &hpi_provider_device, HUGEPIN_CLASSES_2M };
+	uint64_t use_1g = 0;
+
+	pool->ascend = pool->ctx->runtime == &hpi_runtime_ascend &&
+		       hpi_options_is_set(pool->ctx->options, HPI_OPT_ASCEND_VARIABLE_1G);
+	if (pool->ascend)
+		use_1g = hpi_options_uint(pool->ctx->options, HPI_OPT_ASCEND_VARIABLE_1G);
+	if (use_1g)
+		pool->ladder.rungs[pool->ladder.count++] = huge;
+	if (use_1g != 1)
+		pool->ladder.rungs[pool->ladder.count++] = plain;
+}
+
+/* per_process_gpu_memory_fraction: the less of it and device_cap. */
+static int device_cap(struct hugepin_pool *pool)
+{
+	double fraction = hpi_options_double(pool->ctx->options, HPI_OPT_TF_GPU_FRACTION);
+	uint64_t total, available, share;
+	int err;
+
+	if (fraction == 0)
+		return 0;
+	err = hpi_device_memory(pool->ctx, pool->device, &total, &available);
+	if (err)
+		return hpi_error_add(err, ", for per_process_gpu_memory_fraction");
+	share = hpi_options_share(fraction, total) & ~(HPI_2M - 1);
+	if (!share)
+		return hpi_error(-EINVAL, "per_process_gpu_memory_fraction %g of %llu bytes, set by %s: less than 2M",
+				 fraction, (unsigned long long)total,
+				 hpi_options_source(pool->ctx->options, HPI_OPT_TF_GPU_FRACTION));
+	if (!pool->cap_bytes || share < pool->cap_bytes)
+		pool->cap_bytes = share;
+	return 0;
+}
+
+static int configure_device(struct hugepin_pool *pool, int number)
+{
+	int err = hpi_device_find(pool->ctx, number, &pool->device);
+
+	if (err)
+		return err;
+	device_ladder(pool);
+	pool->cap_bytes = hpi_options_uint(pool->ctx->options, HPI_OPT_DEVICE_CAP);
+	return device_cap(pool);
+}
+
+static int find_policy(struct hugepin_pool *pool, int device)
+{
+	const char *text = hpi_options_string(pool->ctx->options, HPI_OPT_NODE_POLICY);
+
+	if (device >= 0 || hpi_policy_is_device(text, &device))
+		return hpi_device_policy(pool->ctx, device, &pool->policy);
+	return hpi_policy_parse(text, &pool->ctx->topology, &pool->policy);
+}
+
+int hpi_pool_configure(struct hugepin_pool *pool, int device)
 {
 	const struct hugepin_options *options = pool->ctx->options;
 	const char *text;
@@ -84,6 +144,10 @@ int hpi_pool_configure(struct hugepin_pool *pool)
 
 	if ((size_t)pool->kind >= KINDS)
 		return hpi_error(-EINVAL, "%d is no kind of pool", (int)pool->kind);
+	pool->device = -1;
+	read_reuse(pool);
+	if (pool->kind == HUGEPIN_POOL_DEVICE)
+		return configure_device(pool, device);
 	text = hpi_options_string(options, kinds[pool->kind].ladder);
 	pool->ascend = pool->kind == HUGEPIN_POOL_VARIABLE &&
 		       hpi_options_outranks(options, HPI_OPT_ASCEND_VARIABLE_1G, HPI_OPT_VARIABLE_LADDER);
@@ -92,11 +156,10 @@ int hpi_pool_configure(struct hugepin_pool *pool)
 	err = hpi_ladder_parse(text, &pool->ladder);
 	if (err)
 		return hpi_error_add(err, "; in the ladder of the %s pool", hpi_pool_name(pool));
-	err = hpi_policy_parse(hpi_options_string(options, HPI_OPT_NODE_POLICY), &pool->ctx->topology, &pool->policy);
+	err = find_policy(pool, device);
 	if (err)
 		return err;
 	pool->cap_bytes = hpi_options_uint(options, kinds[pool->kind].cap);
 	pool->chunk_bytes = paddle_chunk(pool);
-	read_reuse(pool);
 	return check_ladder(pool, text);
 }

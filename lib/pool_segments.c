@@ -130,6 +130,7 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 		.classes = from->classes,
 		.policy = &pool->policy,
 		.addr = place->addr,
+		.device = pool->device,
 	};
 	struct hpi_mapping mapping;
 	size_t position;

@@ -52,6 +52,34 @@ static uint64_t smaller(uint64_t window)
 	return window / 2 > WINDOW_FLOOR ? hpi_round_up(window / 2, HPI_2M) : WINDOW_FLOOR;
 }
 
+static int lay_out(struct hugepin_pool *pool, uint64_t window)
+{
+	pool->reserved_bytes = total_of(window);
+	pool->window = (char *)hpi_round_up((uintptr_t)pool->reserved, alignment_of(window));
+	pool->window_end = pool->window + window;
+	pool->nothing = pool->window_end;
+	pool->nothing_end = pool->nothing + nothing_of(window);
+	return 0;
+}
+
+/* The device's address space; its addresses for blocks of no bytes never have memory either. */
+static int reserve_on_device(struct hugepin_pool *pool)
+{
+	uint64_t total, available, window;
+	int err = hpi_device_memory(pool->ctx, pool->device, &total, &available);
+
+	if (err)
+		return hpi_error_add(err, ", for a %s pool", hpi_pool_name(pool));
+	window = hpi_round_up(2 * total, HPI_1G);
+	if (window < WINDOW_SMALL)
+		window = WINDOW_SMALL;
+	err = hpi_device_reserve(pool->ctx, pool->device, total_of(window), &pool->reserved);
+	if (err)
+		return hpi_error_add(err, ": %llu bytes of address space for a %s pool",
+				     (unsigned long long)total_of(window), hpi_pool_name(pool));
+	return lay_out(pool, window);
+}
+
 /*
  * Address space costs nothing, so there is several times the machine's memory: holes that alignment and trimming
  * leave must not be what ends a pool. Under RLIMIT_AS less has to do, and the program's own share stays free; of very
@@ -62,6 +90,8 @@ int hpi_window_reserve(struct hugepin_pool *pool)
 	uint64_t window = hpi_round_up(4 * pool->ctx->topology.memory_bytes, HPI_1G), share = share_of_limit();
 	int err;
 
+	if (pool->device >= 0)
+		return reserve_on_device(pool);
 	if (window < WINDOW_MIN)
 		window = WINDOW_MIN;
 	while (window > WINDOW_FLOOR && total_of(window) > share)
@@ -76,10 +106,16 @@ int hpi_window_reserve(struct hugepin_pool *pool)
 	if (err)
 		return hpi_error(err, "%s pool: reserving %llu bytes of address space: %s", hpi_pool_name(pool),
 				 (unsigned long long)total_of(window), strerror(-err));
-	pool->reserved_bytes = total_of(window);
-	pool->window = (char *)hpi_round_up((uintptr_t)pool->reserved, alignment_of(window));
-	pool->window_end = pool->window + window;
-	pool->nothing = pool->window_end;
-	pool->nothing_end = pool->nothing + nothing_of(window);
-	return 0;
+	return lay_out(pool, window);
+}
+
+int hpi_window_release(struct hugepin_pool *pool)
+{
+	int err;
+
+	if (pool->device >= 0)
+		return hpi_device_release(pool->ctx, pool->device, pool->reserved, pool->reserved_bytes);
+	err = hpi_sys_munmap(pool->reserved, pool->reserved_bytes);
+	return err ? hpi_error(err, "%s pool: giving back its address space: %s", hpi_pool_name(pool), strerror(-err)) :
+		     0;
 }

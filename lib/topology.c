@@ -330,6 +330,23 @@ int hpi_topology_local_node(void)
 	return node < 0 ? -1 : node;
 }
 
+int hpi_topology_nearest(const struct hpi_topology *topology, unsigned int id)
+{
+	int best = -1, distance, least = 0;
+	size_t i;
+
+	for (i = 0; i < topology->count; i++) {
+		const struct hpi_node *node = &topology->nodes[i];
+
+		distance = hpi_topology_distance(topology, id, node->id);
+		if (node->has_memory && node->allowed && distance >= 0 && (best < 0 || distance < least)) {
+			best = (int)node->id;
+			least = distance;
+		}
+	}
+	return best;
+}
+
 void hpi_topology_usable(const struct hpi_topology *topology, struct hpi_nodes *out)
 {
 	size_t i;

@@ -191,6 +191,7 @@ enum hugepin_provider {
 	HUGEPIN_PROVIDER_KMOD = 1,	/* regions of the hugepin module */
 	HUGEPIN_PROVIDER_HUGETLB = 2,	/* the kernel's own huge pages */
 	HUGEPIN_PROVIDER_BASE = 4,	/* anonymous memory */
+	HUGEPIN_PROVIDER_DEVICE = 8,	/* memory of an accelerator */
 	HUGEPIN_PROVIDER_THP = 16,	/* the same, on transparent huge pages as far as the kernel gave such */
 };
 
@@ -479,6 +480,7 @@ enum hugepin_pool_kind {
 	HUGEPIN_POOL_HOST = 0,		/* plain memory on huge pages */
 	HUGEPIN_POOL_PINNED = 1,	/* registered with the runtime */
 	HUGEPIN_POOL_VARIABLE = 2,	/* variables and constants; named ones survive the process */
+	HUGEPIN_POOL_DEVICE = 3,	/* memory of an accelerator, which the CPU cannot touch */
 };
 
 /**
@@ -490,6 +492,24 @@ enum hugepin_pool_kind {
  * Return: 0, -EINVAL, -ENOMEM, -ENODEV (nothing on the ladder exists here). Since: 0.1
  */
 int hugepin_pool_create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, struct hugepin_pool **out);
+
+/**
+ * hugepin_pool_create_on - a pool of a device, or of host memory next to it
+ * @device: its number: as the runtime's, or a position in visible_device_list
+ *
+ * Of kind HUGEPIN_POOL_DEVICE the pool's memory is the device's: blocks are device addresses, for kernels and copies.
+ * HUGEPIN_ALLOC_ZERO and moves by hugepin_realloc() are done by the runtime, and have ended on return. 2M pages; on an
+ * NPU what variable_use_1g_huge_page says. per_process_gpu_memory_fraction and device_cap are caps. Any other kind is
+ * placed on the node next to the device, whatever node_policy says.
+ *
+ * The program must have initialised the runtime, and have a context on the device for as long as the pool has memory.
+ * hugepin_pool_create() takes device 0 for a device pool.
+ *
+ * Return: as hugepin_pool_create(); -ENODEV (no such device), -EIO (no context of the program there), -EOPNOTSUPP (the
+ * runtime gives no memory of devices). Since: 0.1
+ */
+int hugepin_pool_create_on(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int device,
+			   struct hugepin_pool **out);
 
 /**
  * hugepin_pool_destroy - give everything back

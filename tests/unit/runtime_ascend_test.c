@@ -313,6 +313,57 @@ static void test_products_without_1g_pages_and_shortage_are_told_apart(void **st
 	assert_int_equal(ascend->memory_release(addr, HPI_1G, &code), 0);
 }
 
+static struct hugepin_pool *device_pool(const char *use_1g)
+{
+	struct hugepin_options *options;
+	struct hugepin_pool *pool;
+
+	assert_int_equal(hugepin_context_destroy(ctx), 0);
+	assert_int_equal(hugepin_options_create(&options), 0);
+	assert_int_equal(hugepin_options_set(options, "runtime", "ascend"), 0);
+	assert_int_equal(hugepin_options_set(options, "variable_use_1g_huge_page", use_1g), 0);
+	assert_int_equal(hugepin_context_create(options, &ctx), 0);
+	hugepin_options_destroy(options);
+	assert_int_equal(hugepin_pool_create(ctx, HUGEPIN_POOL_DEVICE, &pool), 0);
+	return pool;
+}
+
+static void assert_page(struct hugepin_pool *pool, uint64_t page_bytes)
+{
+	struct hugepin_segment_info info = { .size = sizeof(info) };
+	void *p = hugepin_alloc(pool, HPI_MIB(1), HUGEPIN_ALLOC_ZERO);
+
+	if (!p)
+		fail_msg("%s", hugepin_error());
+	assert_int_equal(hugepin_block_segment(pool, p, &info), 0);
+	assert_int_equal(info.page_bytes, page_bytes);
+	assert_int_equal(hugepin_free(pool, p), 0);
+	assert_int_equal(hugepin_pool_destroy(pool), 0);
+}
+
+static void test_an_npu_pool_has_the_pages_that_its_option_names(void **state)
+{
+	(void)state;
+	loopback.device_memory(2 * HPI_1G);
+	assert_page(device_pool("0"), HPI_2M);
+	assert_page(device_pool("1"), HPI_1G);
+	assert_page(device_pool("2"), HPI_1G);
+	loopback_acl_without(1, 0, 0);
+	assert_page(device_pool("2"), HPI_2M);
+}
+
+static void test_1g_pages_that_a_product_lacks_are_an_error_that_says_so(void **state)
+{
+	struct hugepin_pool *pool;
+
+	(void)state;
+	loopback_acl_without(1, 0, 0);
+	pool = device_pool("1");
+	assert_null(hugepin_alloc(pool, HPI_MIB(1), 0));
+	assert_text("this product or driver has it not");
+	assert_int_equal(hugepin_pool_destroy(pool), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
 int main(void)
@@ -331,6 +382,8 @@ int main(void)
 		TEST(a_capture_is_left_whole),
 		TEST(device_memory_comes_in_2m_and_1g_pages),
 		TEST(products_without_1g_pages_and_shortage_are_told_apart),
+		TEST(an_npu_pool_has_the_pages_that_its_option_names),
+		TEST(1g_pages_that_a_product_lacks_are_an_error_that_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, NULL);
