@@ -20,8 +20,15 @@
 #include "compat.h"
 #include "hugepin.h"
 
+/*
+ * A name costs the kernel's own memory, some 2 KiB of it, which the limits in pages do not bound: directories take none, and
+ * the reserve may be large.
+ */
+#define NAMES_DEFAULT	65536
+
 struct fs_options {
 	u64 limit[HUGEPIN_CLASS_COUNT];
+	u64 names;
 	kuid_t uid;
 	kgid_t gid;
 	umode_t mode;
@@ -30,10 +37,42 @@ struct fs_options {
 static const struct inode_operations dir_iops;
 static const struct file_operations dir_fops;
 
-/* The mount's limits and what it holds; all that a superblock has. */
-static struct hugepin_account *fs_account(const struct super_block *sb)
+/* What a superblock has of its own. */
+struct fs_info {
+	struct hugepin_account *account;	/* the mount's limits and what it holds */
+	atomic64_t names;			/* regions that were made with a name, and directories but the root */
+	u64 names_max;
+};
+
+static struct fs_info *fs_info(const struct super_block *sb)
 {
 	return sb->s_fs_info;
+}
+
+static struct hugepin_account *fs_account(const struct super_block *sb)
+{
+	return fs_info(sb)->account;
+}
+
+/* A name counts until its inode goes, as it does for the memory it costs. */
+static int take_name(struct super_block *sb)
+{
+	struct fs_info *info = fs_info(sb);
+
+	if (atomic64_inc_return(&info->names) <= READ_ONCE(info->names_max))
+		return 0;
+	atomic64_dec(&info->names);
+	return -ENOSPC;
+}
+
+static void put_name(struct super_block *sb)
+{
+	atomic64_dec(&fs_info(sb)->names);
+}
+
+static bool names_left(const struct super_block *sb)
+{
+	return atomic64_read(&fs_info(sb)->names) < READ_ONCE(fs_info(sb)->names_max);
 }
 
 bool hugepin_fs_is_dir(const struct file *file)
@@ -62,10 +101,16 @@ static const struct address_space_operations region_aops = {
 struct inode *hugepin_fs_inode(struct vfsmount *mnt, const struct inode *dir, struct hugepin_region *region,
 			       umode_t mode)
 {
-	struct inode *inode = new_inode(mnt->mnt_sb);
+	struct inode *inode;
 
-	if (!inode)
-		return NULL;
+	if (dir && take_name(mnt->mnt_sb))
+		return ERR_PTR(-ENOSPC);
+	inode = new_inode(mnt->mnt_sb);
+	if (!inode) {
+		if (dir)
+			put_name(mnt->mnt_sb);
+		return ERR_PTR(-ENOMEM);
+	}
 	inode->i_ino = get_next_ino();
 	hugepin_inode_init_owner(inode, dir, S_IFCHR | mode);
 	init_special_inode(inode, inode->i_mode, 0);
@@ -76,15 +121,21 @@ struct inode *hugepin_fs_inode(struct vfsmount *mnt, const struct inode *dir, st
 	i_size_write(inode, hugepin_region_bytes(region));
 	inode->i_blocks = hugepin_region_bytes(region) >> 9;
 	hugepin_inode_init_times(inode);
+	region->named = dir;
 	inode->i_private = region;
 	if (hugepin_list_add(region, inode)) {
 		inode->i_private = NULL;	/* the region stays the caller's */
 		iput(inode);
-		return NULL;
+		if (dir)
+			put_name(mnt->mnt_sb);
+		return ERR_PTR(-ENOMEM);
 	}
 	hugepin_region_attach(region, inode->i_mapping);
 	return inode;
 }
+
+/* i_private of a directory that is a name; the root is none. */
+#define COUNTED	((void *)1)
 
 static void fs_evict_inode(struct inode *inode)
 {
@@ -92,6 +143,8 @@ static void fs_evict_inode(struct inode *inode)
 
 	truncate_inode_pages_final(&inode->i_data);
 	clear_inode(inode);
+	if (S_ISDIR(inode->i_mode) ? inode->i_private == COUNTED : region && region->named)
+		put_name(inode->i_sb);
 	if (region) {
 		hugepin_list_remove(region);
 		hugepin_region_end(region);
@@ -115,7 +168,7 @@ struct file *hugepin_fs_open_unnamed(struct vfsmount *mnt, struct inode *inode)
 	return file;
 }
 
-/* 0 if @name is free now. So that no page is taken and zeroed for a name that exists; making it decides. */
+/* 0 if @name is free now and there may be one more. So that no page is taken and zeroed for a name that exists; making it decides. */
 int hugepin_fs_check_name(struct file *dir, const char *name)
 {
 	struct dentry *dentry = hugepin_name_begin(dir, name, strlen(name));
@@ -123,7 +176,7 @@ int hugepin_fs_check_name(struct file *dir, const char *name)
 	if (IS_ERR(dentry))
 		return PTR_ERR(dentry);
 	hugepin_name_end(dir, dentry);
-	return 0;
+	return names_left(file_inode(dir)->i_sb) ? 0 : -ENOSPC;
 }
 
 /* Takes a name back that could not be opened, unless somebody was quicker. */
@@ -183,10 +236,17 @@ static struct inode *new_dir(struct super_block *sb, const struct inode *parent,
 
 static int make_dir(struct inode *dir, struct dentry *dentry, umode_t mode)
 {
-	struct inode *inode = new_dir(dir->i_sb, dir, mode);
+	struct inode *inode;
+	int ret = take_name(dir->i_sb);
 
-	if (!inode)
+	if (ret)
+		return ret;
+	inode = new_dir(dir->i_sb, dir, mode);
+	if (!inode) {
+		put_name(dir->i_sb);
 		return -ENOMEM;
+	}
+	inode->i_private = COUNTED;
 	inc_nlink(dir);
 	hugepin_name_make(dentry, inode);
 	hugepin_inode_touch(dir);
@@ -218,14 +278,17 @@ static const struct file_operations dir_fops = {
 
 /*
  * In blocks of 2 MiB: what this mount may hold in all and what is left of it: its limits, or less where the reserve is
- * less.
+ * less. Its files are names.
  */
 static int fs_statfs(struct dentry *dentry, struct kstatfs *buf)
 {
 	struct hugepin_account *account = fs_account(dentry->d_sb);
+	const struct fs_info *info = fs_info(dentry->d_sb);
 	struct hugepin_node *node;
 	int id, class;
 
+	buf->f_files = READ_ONCE(info->names_max);
+	buf->f_ffree = buf->f_files - min_t(u64, buf->f_files, atomic64_read(&info->names));
 	buf->f_type = HUGEPIN_FS_MAGIC;
 	buf->f_bsize = PMD_SIZE;
 	buf->f_namelen = HUGEPIN_NAME_MAX;
@@ -255,6 +318,8 @@ static int fs_show_options(struct seq_file *m, struct dentry *root)
 		seq_printf(m, ",limit_1g=%llu", limit_1g);
 	if (limit_2m != U64_MAX)
 		seq_printf(m, ",limit_2m=%llu", limit_2m);
+	if (fs_info(root->d_sb)->names_max != NAMES_DEFAULT)
+		seq_printf(m, ",nr_names=%llu", fs_info(root->d_sb)->names_max);
 	seq_printf(m, ",uid=%u,gid=%u,mode=%o", from_kuid_munged(&init_user_ns, inode->i_uid),
 		   from_kgid_munged(&init_user_ns, inode->i_gid), inode->i_mode & 07777);
 	return 0;
@@ -269,10 +334,16 @@ static const struct super_operations fs_sops = {
 static int fs_fill_super(struct super_block *sb, struct fs_context *fc)
 {
 	const struct fs_options *options = fc->fs_private;
+	struct fs_info *info;
 	struct inode *root;
 
-	sb->s_fs_info = hugepin_account_mount(options->limit);	/* ended by fs_kill_super(), also on failure */
-	if (!sb->s_fs_info)
+	info = kzalloc(sizeof(*info), GFP_KERNEL_ACCOUNT);
+	sb->s_fs_info = info;		/* ended by fs_kill_super(), also on failure */
+	if (!info)
+		return -ENOMEM;
+	info->names_max = options->names;
+	info->account = hugepin_account_mount(options->limit);
+	if (!info->account)
 		return -ENOMEM;
 	sb->s_maxbytes = MAX_LFS_FILESIZE;
 	sb->s_blocksize = PAGE_SIZE;
@@ -293,17 +364,22 @@ static int fs_fill_super(struct super_block *sb, struct fs_context *fc)
 
 static void fs_kill_super(struct super_block *sb)
 {
+	struct fs_info *info = fs_info(sb);
+
 	hugepin_kill_super(sb);
-	hugepin_account_put(fs_account(sb));
+	if (info)
+		hugepin_account_put(info->account);
+	kfree(info);
 }
 
 /* ---- mount options ---- */
 
-enum { OPT_LIMIT_1G, OPT_LIMIT_2M, OPT_UID, OPT_GID, OPT_MODE };
+enum { OPT_LIMIT_1G, OPT_LIMIT_2M, OPT_NR_NAMES, OPT_UID, OPT_GID, OPT_MODE };
 
 static const struct fs_parameter_spec fs_parameters[] = {
 	fsparam_string("limit_1g",	OPT_LIMIT_1G),
 	fsparam_string("limit_2m",	OPT_LIMIT_2M),
+	fsparam_string("nr_names",	OPT_NR_NAMES),
 	fsparam_string("uid",		OPT_UID),
 	fsparam_string("gid",		OPT_GID),
 	fsparam_string("mode",		OPT_MODE),
@@ -342,6 +418,9 @@ static int fs_parse_param(struct fs_context *fc, struct fs_parameter *param)
 	case OPT_LIMIT_2M:
 		options->limit[HUGEPIN_CLASS_2M] = value;
 		return 0;
+	case OPT_NR_NAMES:
+		options->names = min_t(u64, value, S64_MAX);
+		return 0;
 	case OPT_UID:
 		options->uid = make_kuid(fc->user_ns, value);
 		if (!uid_valid(options->uid))
@@ -373,6 +452,7 @@ static int fs_reconfigure(struct fs_context *fc)
 	    options->mode != (root->i_mode & 07777))
 		return invalf(fc, "hugepinfs: uid, gid and mode are for the first mount; use chown and chmod");
 	hugepin_account_set_limits(fs_account(fc->root->d_sb), options->limit);
+	WRITE_ONCE(fs_info(fc->root->d_sb)->names_max, options->names);
 	return 0;
 }
 
@@ -396,6 +476,7 @@ static void default_options(struct fs_options *options, bool hidden)
 	options->uid = hidden ? GLOBAL_ROOT_UID : current_fsuid();
 	options->gid = hidden ? GLOBAL_ROOT_GID : current_fsgid();
 	options->mode = hidden ? 0700 : 01777;
+	options->names = NAMES_DEFAULT;
 	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
 		options->limit[class] = U64_MAX;
 }
@@ -408,6 +489,7 @@ static void present_options(struct fs_options *options, const struct dentry *roo
 	options->uid = d_inode(root)->i_uid;
 	options->gid = d_inode(root)->i_gid;
 	options->mode = d_inode(root)->i_mode & 07777;
+	options->names = fs_info(root->d_sb)->names_max;
 	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
 		options->limit[class] = hugepin_account_limit(fs_account(root->d_sb), class);
 }

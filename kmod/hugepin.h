@@ -255,6 +255,7 @@ struct hugepin_region {
 	u64 created_ns, used_ns;
 	atomic64_t opens, mappings;	/* files and areas of it that there are */
 	bool entries_1g;		/* a 1G entry was made */
+	bool named;			/* made with a name, whatever became of that */
 	kuid_t owner;
 	u32 nr_extents;
 	struct hugepin_extent *extents;	/* by node, 1G before 2M */
@@ -308,7 +309,7 @@ struct dma_buf *hugepin_dmabuf_make(struct file *file, u64 offset, u64 bytes);
 extern struct file_system_type hugepinfs_type;
 bool hugepin_fs_is_dir(const struct file *file);
 struct hugepin_account *hugepin_fs_account(const struct file *dir);
-/* An inode on @mnt that owns @region; @dir NULL without a name. NULL: no memory, and @region is still the caller's. */
+/* An inode on @mnt that owns @region; @dir NULL without a name. After an error @region is still the caller's. */
 struct inode *hugepin_fs_inode(struct vfsmount *mnt, const struct inode *dir, struct hugepin_region *region,
 			       umode_t mode);
 int hugepin_fs_check_name(struct file *dir, const char *name);

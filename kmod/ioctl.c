@@ -217,9 +217,9 @@ static struct file *open_region(struct file *from, struct hugepin_region *region
 	struct inode *inode;
 
 	inode = hugepin_fs_inode(mnt, name ? file_inode(from) : NULL, region, name ? mode & ~current_umask() : mode);
-	if (!inode) {
+	if (IS_ERR(inode)) {
 		hugepin_region_discard(region);
-		return ERR_PTR(-ENOMEM);
+		return ERR_CAST(inode);
 	}
 	return name ? hugepin_fs_open_named(from, name, inode) : hugepin_fs_open_unnamed(mnt, inode);
 }

@@ -58,9 +58,9 @@ static struct file *open_trial(struct hugepin_page *page)
 		return ERR_PTR(-ENOMEM);
 	}
 	inode = hugepin_fs_inode(hugepin_hidden_mount(), NULL, region, 0);
-	if (!inode) {
+	if (IS_ERR(inode)) {
 		hugepin_region_discard(region);
-		return ERR_PTR(-ENOMEM);
+		return ERR_CAST(inode);
 	}
 	return hugepin_fs_open_unnamed(hugepin_hidden_mount(), inode);
 }

@@ -25,6 +25,7 @@
  *   EHWPOISON   a page of the range is faulty (PIN)
  *   EEXIST      the name exists
  *   ENAMETOOLONG  the name is longer than HUGEPIN_NAME_MAX
+ *   ENOSPC      the mount has as many names as it may have (nr_names=)
  *   EMSGSIZE    an array that the caller gave has no room for the next entry (LIST)
  *   EACCES, EPERM, EROFS  the file system's usual answers; EACCES also for a name on a mount with nodev
  *   EBADF       the device is not open for writing

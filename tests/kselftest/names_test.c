@@ -44,7 +44,7 @@ static void check_marks(int fd, uint64_t seed)
 	CHECK_OK(munmap(start, BYTES));
 }
 
-static unsigned int entries(int directory, const char *name)
+static unsigned int entries_in(int directory, const char *name)
 {
 	DIR *stream = fdopendir(CHECK_OK(openat(directory, ".", O_RDONLY | O_DIRECTORY)));
 	struct dirent *entry;
@@ -85,7 +85,7 @@ static void the_name_is_taken_once(const void *arg)
 	write_marks(fd, 2);
 	CHECK_EQ(region_create_named(directory, "emb0", PAGE_2M, 0), -EEXIST);
 	check_marks(fd, 2);
-	CHECK_EQ(entries(directory, NULL), 1);
+	CHECK_EQ(entries_in(directory, NULL), 1);
 	CHECK_OK(unlinkat(directory, "emb0", 0));
 	close(make_named(directory, "emb0"));
 }
@@ -102,9 +102,9 @@ static void names_up_to_255_bytes_and_odd_ones_work(const void *arg)
 	longest[HUGEPIN_NAME_MAX] = '\0';
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		close(make_named(directory, names[i]));
-		CHECK_EQ(entries(directory, names[i]), 1);
+		CHECK_EQ(entries_in(directory, names[i]), 1);
 		CHECK_OK(unlinkat(directory, names[i], 0));
-		CHECK_EQ(entries(directory, names[i]), 0);
+		CHECK_EQ(entries_in(directory, names[i]), 0);
 	}
 }
 
@@ -118,14 +118,14 @@ static void readdir_lists_every_name_once(const void *arg)
 		snprintf(name, sizeof(name), "r%d", i);
 		close(CHECK_OK(region_create_named(directory, name, PAGE_2M, 0)));
 	}
-	CHECK_EQ(entries(directory, NULL), 8);
+	CHECK_EQ(entries_in(directory, NULL), 8);
 	for (i = 0; i < 8; i += 2) {
 		snprintf(name, sizeof(name), "r%d", i);
 		CHECK_OK(unlinkat(directory, name, 0));
 	}
-	CHECK_EQ(entries(directory, NULL), 4);
-	CHECK_EQ(entries(directory, "r3"), 1);
-	CHECK_EQ(entries(directory, "r4"), 0);
+	CHECK_EQ(entries_in(directory, NULL), 4);
+	CHECK_EQ(entries_in(directory, "r3"), 1);
+	CHECK_EQ(entries_in(directory, "r4"), 0);
 }
 
 static void contents_survive_the_death_of_their_maker(const void *arg)
@@ -229,7 +229,7 @@ static void only_regions_and_directories_are_made_in_it(const void *arg)
 	CHECK(mknodat(directory, "null", S_IFCHR | 0600, makedev(1, 3)) < 0, "mknod made a device");
 	CHECK(symlinkat("/etc/passwd", directory, "link") < 0, "symlink made a link");
 	CHECK(openat(directory, ".", O_RDWR | O_TMPFILE, 0600) < 0, "O_TMPFILE made a file");
-	CHECK_EQ(entries(directory, NULL), 0);
+	CHECK_EQ(entries_in(directory, NULL), 0);
 }
 
 static void nobody_meets_a_region_of_root(const void *arg)
@@ -258,7 +258,7 @@ static void others_are_kept_out_by_mode(const void *arg)
 	close(make_named(directory, "emb0"));
 	close(CHECK_OK(region_create_named(directory, "readable", BYTES, 0644)));
 	as_user(NOBODY, nobody_meets_a_region_of_root, &directory);
-	CHECK_EQ(entries(directory, NULL), 2);
+	CHECK_EQ(entries_in(directory, NULL), 2);
 }
 
 static void nobody_may_not_create(const void *arg)
@@ -275,7 +275,7 @@ static void a_directory_closed_to_a_user_gives_no_regions(const void *arg)
 
 	(void)arg;
 	as_user(NOBODY, nobody_may_not_create, &directory);
-	CHECK_EQ(entries(directory, NULL), 0);
+	CHECK_EQ(entries_in(directory, NULL), 0);
 }
 
 static void a_read_only_mount_takes_no_names(const void *arg)
@@ -289,7 +289,7 @@ static void a_read_only_mount_takes_no_names(const void *arg)
 	again = CHECK_OK(open(path, O_RDONLY | O_DIRECTORY));
 	CHECK_EQ(region_create_named(again, "emb1", PAGE_2M, 0), -EROFS);
 	CHECK_ERRNO(unlinkat(again, "emb0", 0), EROFS);
-	CHECK_EQ(entries(again, NULL), 1);
+	CHECK_EQ(entries_in(again, NULL), 1);
 }
 
 static void reading_only_is_enforced_on_mappings(const void *arg)
@@ -361,7 +361,7 @@ static void mounts_are_apart(const void *arg)
 	fd = make_named(two, "emb0");
 	write_marks(fd, 2);
 	check_marks(CHECK_OK(openat(one, "emb0", O_RDWR)), 1);
-	CHECK_EQ(entries(one, NULL) + entries(two, NULL), 2);
+	CHECK_EQ(entries_in(one, NULL) + entries_in(two, NULL), 2);
 }
 
 static void unmounting_ends_names_but_not_what_is_in_use(const void *arg)
@@ -396,6 +396,92 @@ static void statfs_tells_magic_and_limits(const void *arg)
 	CHECK_EQ(fs.f_bavail * fs.f_bsize, 2 * PAGE_2M);
 }
 
+static void check_files(const char *path, uint64_t most, uint64_t left)
+{
+	struct statfs st;
+
+	CHECK_OK(statfs(path, &st));
+	CHECK(st.f_files == most && st.f_ffree == left, "%llu of %llu names left, not %llu of %llu",
+	      (unsigned long long)st.f_ffree, (unsigned long long)st.f_files, (unsigned long long)left,
+	      (unsigned long long)most);
+}
+
+static void a_mount_gets_no_more_names_than_its_limit(const void *arg)
+{
+	const char *path;
+	int directory = fs_mount("nr_names=3", &path), fd, again;
+
+	(void)arg;
+	check_files(path, 3, 3);
+	CHECK_OK(mkdirat(directory, "d", 0755));
+	close(make_named(directory, "a"));
+	fd = make_named(directory, "b");
+	check_files(path, 3, 0);
+	CHECK_EQ(region_create_named(directory, "c", BYTES, 0), -ENOSPC);
+	CHECK_EQ(region_create_named(directory, "a", BYTES, 0), -EEXIST);
+	CHECK_ERRNO(mkdirat(directory, "e", 0755), ENOSPC);
+	again = CHECK_OK(region_create_named(directory, NULL, BYTES, 0));	/* has no name */
+	close(again);
+	check_files(path, 3, 0);
+	CHECK_OK(unlinkat(directory, "b", 0));
+	check_files(path, 3, 0);		/* it is still open */
+	close(fd);
+	check_files(path, 3, 1);
+	CHECK_OK(renameat(directory, "a", directory, "d/a"));
+	close(make_named(directory, "c"));
+	CHECK_OK(renameat(directory, "c", directory, "d/a"));	/* replaces it */
+	check_files(path, 3, 1);
+	CHECK_OK(unlinkat(directory, "d/a", 0));
+	CHECK_OK(unlinkat(directory, "d", AT_REMOVEDIR));
+	check_files(path, 3, 3);
+	CHECK_OK(mount("none", path, NULL, MS_REMOUNT, "nr_names=1"));
+	close(make_named(directory, "a"));
+	CHECK_EQ(region_create_named(directory, "b", BYTES, 0), -ENOSPC);
+	CHECK_OK(mount("none", path, NULL, MS_REMOUNT, "nr_names=0"));
+	check_files(path, 0, 0);
+	CHECK_OK(unlinkat(directory, "a", 0));
+	CHECK_EQ(region_create_named(directory, "a", BYTES, 0), -ENOSPC);
+}
+
+/* 4,096 where HUGEPIN_2M=2048 or more gives it the pages; as many as there are elsewhere. */
+static void a_name_for_every_page_of_the_reserve(const void *arg)
+{
+	uint64_t pages = reserve_free_class(HUGEPIN_CLASS_2M), i, count = pages < 4096 ? pages : 4096;
+	const char *path;
+	int directory = fs_mount(NULL, &path);
+	struct hugepin_list list = { .size = sizeof(list), .entry_size = sizeof(struct hugepin_list_entry) };
+	struct hugepin_list_entry *entries = malloc(HUGEPIN_LIST_MAX * sizeof(*entries));
+	uint64_t listed = 0;
+	char name[16];
+
+	(void)arg;
+	CHECK(entries, "no memory");
+	ktap_note("%llu names", (unsigned long long)count);
+	for (i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "n%llu", (unsigned long long)i);
+		close(CHECK_OK(region_create_named(directory, name, PAGE_2M, 0)));
+	}
+	check_files(path, 65536, 65536 - count);
+	CHECK_EQ(entries_in(directory, NULL), count);
+	do {
+		list.entries = (uintptr_t)entries;
+		list.nr_entries = HUGEPIN_LIST_MAX;
+		CHECK_OK(ioctl(directory, HUGEPIN_IOC_LIST, &list));
+		for (i = 0; i < list.nr_entries; i++) {
+			snprintf(name, sizeof(name), "n%llu", (unsigned long long)(listed + i));
+			CHECK(!strcmp(entries[i].path, name), "%s instead of %s", entries[i].path, name);
+		}
+		listed += list.nr_entries;
+	} while (list.cursor);
+	CHECK_EQ(listed, count);
+	for (i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "n%llu", (unsigned long long)i);
+		close(CHECK_OK(openat(directory, name, O_RDWR)));
+		CHECK_OK(unlinkat(directory, name, 0));
+	}
+	check_files(path, 65536, 65536);
+}
+
 static void good_mount_options_are_applied(const void *arg)
 {
 	int directory = fs_mount("uid=1000,gid=1001,mode=750,limit_2m=3", NULL);
@@ -412,7 +498,7 @@ static void bad_mount_options_are_refused(const void *arg)
 {
 	static const char * const bad[] = {
 		"limit_2m=abc", "limit_2m=-1", "limit_2m=", "limit_2m", "limit_2m=1k", "limit_2m=0x10", "limit_2m= 1",
-		"limit_2m=1 ", "limit_2m=18446744073709551616", "limit_1g=-0", "limit_1g=1.5", "limit_4m=1", "size=1G",
+		"limit_2m=1 ", "limit_2m=18446744073709551616", "limit_1g=-0", "limit_1g=1.5", "nr_names=", "nr_names=-1", "nr_names=1k", "limit_4m=1", "size=1G",
 		"mode=9", "mode=", "mode=77777", "mode=-1", "mode=u+rwx", "uid=-1", "uid=4294967295", "uid=4294967296",
 		"uid=root", "gid=-1", "gid=4294967295", "nonsense", "limit_2m=1,nonsense", "nonsense=1,limit_2m=1",
 		"mode=755,mode=abc",
@@ -468,7 +554,7 @@ static void a_region_is_renamed(const void *arg)
 	check_marks(CHECK_OK(openat(directory, "emb1", O_RDWR)), 3);
 	close(make_named(directory, "emb0"));
 	CHECK_OK(renameat(directory, "emb0", directory, "emb1"));	/* replaces, as everywhere */
-	CHECK_EQ(entries(directory, NULL), 1);
+	CHECK_EQ(entries_in(directory, NULL), 1);
 }
 
 static void the_units_mount_serves_names(const void *arg)
@@ -483,7 +569,7 @@ static void the_units_mount_serves_names(const void *arg)
 	snprintf(name, sizeof(name), "kselftest-%d", getpid());
 	directory = CHECK_OK(open(UNIT, O_RDONLY | O_DIRECTORY));
 	close(make_named(directory, name));
-	CHECK_EQ(entries(directory, name), 1);
+	CHECK_EQ(entries_in(directory, name), 1);
 	CHECK_OK(unlinkat(directory, name, 0));
 }
 
@@ -532,6 +618,8 @@ static const struct ktap_case cases[] = {
 	CASE(mounts_are_apart),
 	CASE(unmounting_ends_names_but_not_what_is_in_use),
 	CASE(statfs_tells_magic_and_limits),
+	CASE(a_mount_gets_no_more_names_than_its_limit),
+	CASE(a_name_for_every_page_of_the_reserve, .timeout_s = 300),
 	CASE(good_mount_options_are_applied),
 	CASE(bad_mount_options_are_refused),
 	CASE(a_mount_gets_no_more_than_its_limit),
