@@ -14,7 +14,11 @@ $(O)/$(KST_DIR)/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod -I$(KST_DIR)
 
 $(O)/$(KST_DIR)/mapping_test: $(KST_MAPPING)
 $(KST_BIN): $(O)/$(KST_DIR)/%: $(O)/$(KST_DIR)/%.o $(KST_COMMON)
-	$(CC) $(LDFLAGS) $(KST_STATIC) -o $@ $(sort $^)
+	$(CC) $(LDFLAGS) $(KST_STATIC) -o $@ $(sort $^) $(KST_LIBS)
+
+# libibverbs loads its devices' providers
+$(O)/$(KST_DIR)/rdma_test: KST_STATIC :=
+$(O)/$(KST_DIR)/rdma_test: KST_LIBS := -libverbs
 
 $(O)/$(KST_DIR)/run: $(KST_DIR)/run
 	@mkdir -p $(@D)
