@@ -468,7 +468,10 @@ static int try_make(struct hugepin_request *request, struct hugepin_account *use
 	if (ret == -ENOSPC) {
 		region_free(*region);
 		*region = region_alloc(*room);
-		return *region ? -EAGAIN : -ENOMEM;
+		if (*region)
+			return -EAGAIN;
+		*room = 0;	/* a second look at what is short begins without a region */
+		return -ENOMEM;
 	}
 	if (ret)
 		return ret;
