@@ -65,7 +65,7 @@ struct workqueue_struct;
 		if (node_isset(node, mask))
 
 /* Formats, so that a wrong argument is found, and prints nothing. */
-static inline __attribute__((format(printf, 1, 2))) void pr_err(const char *format, ...)
+static inline __attribute__((format(printf, 1, 2))) void pr_line(const char *format, ...)
 {
 	char *text;
 	va_list args;
@@ -76,6 +76,9 @@ static inline __attribute__((format(printf, 1, 2))) void pr_err(const char *form
 	va_end(args);
 	free(text);
 }
+#define pr_err		pr_line
+#define pr_warn		pr_line
+#define pr_info		pr_line
 
 static inline char *kstrdup(const char *text, int flags) { return flags == GFP_KERNEL ? strdup(text) : NULL; }
 static inline void kfree(void *memory) { free(memory); }

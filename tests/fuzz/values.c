@@ -76,6 +76,18 @@ static void check_nodes(const char *text)
 		PROPERTY(local == !hpi_nodes_count(&nodes) && (!local || policy == HUGEPIN_NODES_PREFERRED));
 }
 
+/* "kmod:1G+2M"; two providers are named without a class. */
+static int write_rung(const struct hpi_rung *rung, char *out, size_t size)
+{
+	const char *name = rung->provider->name;
+
+	if (!strcmp(name, "base") || !strcmp(name, "thp"))
+		return snprintf(out, size, "%s", name);
+	return snprintf(out, size, "%s:%s%s%s", name, rung->classes & HUGEPIN_CLASSES_1G ? "1G" : "",
+			rung->classes == (HUGEPIN_CLASSES_1G | HUGEPIN_CLASSES_2M) ? "+" : "",
+			rung->classes & HUGEPIN_CLASSES_2M ? "2M" : "");
+}
+
 static void check_ladder(const char *text)
 {
 	struct hpi_ladder ladder, again;
@@ -89,11 +101,9 @@ static void check_ladder(const char *text)
 		const struct hpi_rung *rung = &ladder.rungs[i];
 
 		PROPERTY(rung->classes && !(rung->classes & ~rung->provider->classes));
-		used += (size_t)snprintf(written + used, sizeof(written) - used, "%s%s%s%s%s%s", i ? "," : "",
-					 rung->provider->name, rung->classes > 1 ? ":" : "",
-					 rung->classes & HUGEPIN_CLASSES_1G ? "1G" : "",
-					 rung->classes == (HUGEPIN_CLASSES_1G | HUGEPIN_CLASSES_2M) ? "+" : "",
-					 rung->classes & HUGEPIN_CLASSES_2M ? "2M" : "");
+		if (i)
+			written[used++] = ',';
+		used += (size_t)write_rung(rung, written + used, sizeof(written) - used);
 	}
 	PROPERTY(used < sizeof(written) && !strcmp(written, text) && !hpi_ladder_parse(written, &again));
 }
