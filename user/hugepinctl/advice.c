@@ -118,21 +118,21 @@ struct search {
 	bool found;
 };
 
-static void look_in(struct search *search, unsigned int deep);
+static void search_in(struct search *search, unsigned int deep);
 
-static void look_at(struct search *search, const char *name, unsigned int deep)
+static void search_below(struct search *search, const char *name, unsigned int deep)
 {
 	size_t length = strlen(search->path);
 
 	if (length + 1 + strlen(name) >= sizeof(search->path))
 		return;
 	snprintf(search->path + length, sizeof(search->path) - length, "/%s", name);
-	look_in(search, deep + 1);
+	search_in(search, deep + 1);
 	if (!search->found)
 		search->path[length] = '\0';
 }
 
-static void look_in(struct search *search, unsigned int deep)
+static void search_in(struct search *search, unsigned int deep)
 {
 	DIR *dir = host_open_dir(GROUPS "%s", search->path);
 	const struct dirent *entry;
@@ -144,7 +144,7 @@ static void look_in(struct search *search, unsigned int deep)
 		search->found = true;
 	while (!search->found && deep < GROUPS_DEEP && (entry = readdir(dir)))
 		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-			look_at(search, entry->d_name, deep);
+			search_below(search, entry->d_name, deep);
 	closedir(dir);
 }
 
@@ -164,7 +164,7 @@ void name_owners(struct explanation *node)
 		struct named_owner *owner = &node->owners[node->nr_owners++];
 		struct search search = { .inode = scan->owners[i].inode };
 
-		look_in(&search, 0);
+		search_in(&search, 0);
 		owner->pages = scan->owners[i].pages;
 		if (!search.found)
 			snprintf(owner->path, sizeof(owner->path), "a control group that is gone (inode %" PRIu64 ")",

@@ -58,7 +58,7 @@ static void take_reserve(struct snapshot *out)
 	hugepin_context_destroy(ctx);
 }
 
-static int look_at(int id, const struct snapshot *reserve, uint64_t pins, struct explanation *out, struct message *why)
+static int examine_node(int id, const struct snapshot *reserve, uint64_t pins, struct explanation *out, struct message *why)
 {
 	int err = node_map_read(id, &out->map, why);
 
@@ -140,7 +140,7 @@ static int make_report(const struct explain_request *request, struct explain_rep
 	take_reserve(&reserve);
 	for (size_t i = 0; !err && i < count; i++) {
 		report.count = i + 1;
-		err = look_at((int)nodes[i], &reserve, report.pins, &report.nodes[i], why);
+		err = examine_node((int)nodes[i], &reserve, report.pins, &report.nodes[i], why);
 	}
 	snapshot_free(&reserve);
 	free(nodes);

@@ -33,6 +33,7 @@ struct command {
 };
 extern const struct command command_status, command_reserve, command_release, command_run;
 extern const struct command command_explain, command_ps, command_doctor, command_config;
+extern const struct command command_adopt, command_metrics, command_top;
 
 /* ---- main.c ---- */
 
@@ -186,6 +187,13 @@ bool colour_wanted(FILE *out);						/* a terminal, and NO_COLOR is not set */
 const char *style_on(enum style style, bool colour);
 const char *style_off(enum style style, bool colour);
 
+/* How a table with bars is drawn where it goes. */
+struct look {
+	bool colour, utf8, bar;
+};
+/* The bar is left out on a terminal that is too narrow for it; a file or pipe has no width. */
+struct look look_at(FILE *out);
+
 #define HUMAN_SIZE	24
 const char *human_bytes(uint64_t bytes, char buffer[HUMAN_SIZE]);	/* "5.3 GiB", rounded down */
 /*
@@ -193,6 +201,11 @@ const char *human_bytes(uint64_t bytes, char buffer[HUMAN_SIZE]);	/* "5.3 GiB", 
  * cells enough. The cells add up to @width unless all parts are zero.
  */
 void bar_share(const uint64_t *parts, size_t count, unsigned int width, unsigned int *cells);
+
+/* ---- status.c: the reserve as hugepinctl status shows it ---- */
+
+int status_print(const struct snapshot *now, const struct look *look, FILE *out);
+int status_print_json(const struct snapshot *now, FILE *out);
 
 /* ---- json.c: objects whose building cannot be half done ---- */
 

@@ -10,11 +10,14 @@ static const struct command *const commands[] = {
 	&command_status,
 	&command_reserve,
 	&command_release,
+	&command_adopt,
 	&command_run,
 	&command_ps,
 	&command_explain,
 	&command_doctor,
 	&command_config,
+	&command_metrics,
+	&command_top,
 };
 #define COUNT	(sizeof(commands) / sizeof(commands[0]))
 

@@ -49,7 +49,7 @@ static int take_user(const struct hugepin_listed_user *info, void *arg)
 	return 0;
 }
 
-static void free_ps(struct ps *ps)
+void ps_free(struct ps *ps)
 {
 	for (size_t i = 0; i < ps->nr_regions; i++) {
 		free(ps->regions[i].path);
@@ -58,6 +58,7 @@ static void free_ps(struct ps *ps)
 	free(ps->regions);
 	free(ps->users);
 	free(ps->holders);
+	*ps = (struct ps){ 0 };
 }
 
 static int explain(int err, struct message *why)
@@ -69,7 +70,7 @@ static int explain(int err, struct message *why)
 	return message_set(why, err, "%s", hugepin_error());
 }
 
-static int collect(struct hugepin_context *ctx, struct ps *ps, struct message *why)
+int ps_collect(struct hugepin_context *ctx, bool processes, struct ps *ps, struct message *why)
 {
 	int err = hugepin_region_visit(ctx, take_region, ps);
 
@@ -80,7 +81,7 @@ static int collect(struct hugepin_context *ctx, struct ps *ps, struct message *w
 	ps->users_known = !err;
 	if (err == -ENOMEM)
 		return explain(err, why);
-	err = holders_find(ps);
+	err = processes ? holders_find(ps) : 0;
 	return err ? message_set(why, err, "the processes cannot be looked at: %s", strerror(-err)) : 0;
 }
 
@@ -92,7 +93,7 @@ static int show(bool json, bool forgotten)
 	int err = session_open(&ctx, &why);
 
 	if (!err) {
-		err = collect(ctx, &ps, &why);
+		err = ps_collect(ctx, true, &ps, &why);
 		hugepin_context_destroy(ctx);
 	}
 	if (err) {
@@ -102,7 +103,7 @@ static int show(bool json, bool forgotten)
 		if (err)
 			complain("no memory for the output");
 	}
-	free_ps(&ps);
+	ps_free(&ps);
 	return flush_output(status_of(err));
 }
 

@@ -35,6 +35,12 @@ static inline bool ps_is_forgotten(const struct ps_region *region)
 	return region->path && !region->info.opens && !region->info.mappings && !region->info.held_bytes;
 }
 
+/* ---- ps.c ---- */
+
+/* @processes: look for holders, too, which takes a look at every process. @ps is empty at first, ended by ps_free(). */
+int ps_collect(struct hugepin_context *ctx, bool processes, struct ps *ps, struct message *why);
+void ps_free(struct ps *ps);
+
 /* ---- holders.c ---- */
 
 /* Fills ps->holders and ps->unseen for ps->regions, from the descriptors and mappings of all processes: 0 or -ENOMEM. */
@@ -42,6 +48,7 @@ int holders_find(struct ps *ps);
 
 /* ---- ps_text.c ---- */
 
+int ps_print_regions(const struct ps *ps, bool forgotten, bool colour, FILE *out);
 int ps_print(const struct ps *ps, bool forgotten);
 int ps_print_json(const struct ps *ps, bool forgotten);
 

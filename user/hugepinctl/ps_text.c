@@ -63,7 +63,7 @@ static void add_extents(struct table *table, const struct ps_region *region)
 	table_cell(table, STYLE_PLAIN, "%s", text);
 }
 
-static int print_regions(const struct ps *ps, bool forgotten, bool colour)
+int ps_print_regions(const struct ps *ps, bool forgotten, bool colour, FILE *out)
 {
 	static const char *const headings[] = {
 		"ID", "-OWNER", "SIZE", "-PAGES", "AGE", "USED", "OPEN", "MAPS", "HELD", "-STATE", "-NAME",
@@ -95,7 +95,7 @@ static int print_regions(const struct ps *ps, bool forgotten, bool colour)
 		table_cell(table, region->path ? STYLE_PLAIN : STYLE_DIM, "%s%s", info->path_is_cut ? "..." : "",
 			   region->path ? region->path : "(no name)");
 	}
-	err = table_print(table, stdout, colour);
+	err = table_print(table, out, colour);
 	table_free(table);
 	return err;
 }
@@ -177,7 +177,7 @@ int ps_print(const struct ps *ps, bool forgotten)
 	int err = 0;
 
 	if (ps->nr_regions)
-		err = print_regions(ps, forgotten, colour);
+		err = ps_print_regions(ps, forgotten, colour, stdout);
 	else
 		puts("no region is alive");
 	if (!err && ps->nr_holders && !forgotten)

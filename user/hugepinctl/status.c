@@ -30,13 +30,7 @@ static const struct {
 	{ "clean", "=", "\u2591", STYLE_GREEN },
 };
 
-/* How the table is drawn where it goes. */
-struct look {
-	bool colour, utf8, bar;
-};
-
-/* The bar is left out where the terminal is too narrow for it; a file or pipe has no width. */
-static struct look look_at(FILE *out)
+struct look look_at(FILE *out)
 {
 	struct winsize size;
 	struct look look = { .colour = colour_wanted(out), .bar = true };
@@ -123,7 +117,7 @@ static void add_totals(struct table *table, const struct snapshot *now, const st
 	}
 }
 
-static int print_table(const struct snapshot *now, const struct look *look)
+static int print_table(const struct snapshot *now, const struct look *look, FILE *out)
 {
 	struct table *table = table_create(headings, look->bar ? COLUMNS : COLUMNS - 1);
 	char node[16];
@@ -136,12 +130,12 @@ static int print_table(const struct snapshot *now, const struct look *look)
 		add_row(table, node, &now->entries[i], look);
 	}
 	add_totals(table, now, look);
-	err = table_print(table, stdout, look->colour);
+	err = table_print(table, out, look->colour);
 	table_free(table);
 	return err;
 }
 
-static void print_summary(const struct snapshot *now)
+static void print_summary(const struct snapshot *now, FILE *out)
 {
 	uint64_t total = 0, used = 0, clean = 0, dirty = 0;
 	char a[HUMAN_SIZE], b[HUMAN_SIZE], c[HUMAN_SIZE], d[HUMAN_SIZE];
@@ -154,49 +148,55 @@ static void print_summary(const struct snapshot *now)
 		clean += now->entries[i].clean_pages * bytes;
 		dirty += now->entries[i].dirty_pages * bytes;
 	}
-	printf("\n%s reserved: %s in use, %s clean, %s dirty\n", human_bytes(total, a), human_bytes(used, b),
+	fprintf(out, "\n%s reserved: %s in use, %s clean, %s dirty\n", human_bytes(total, a), human_bytes(used, b),
 	       human_bytes(clean, c), human_bytes(dirty, d));
 }
 
-static void print_legend(const struct look *look)
+static void print_legend(const struct look *look, FILE *out)
 {
 	for (size_t i = 0; i < BAR_PARTS; i++)
-		printf("%s%s%s%s %s", i ? "   " : "", style_on(bar_parts[i].style, look->colour),
+		fprintf(out, "%s%s%s%s %s", i ? "   " : "", style_on(bar_parts[i].style, look->colour),
 		       look->utf8 ? bar_parts[i].utf8 : bar_parts[i].ascii,
 		       style_off(bar_parts[i].style, look->colour), bar_parts[i].word);
-	putchar('\n');
+	fputc('\n', out);
 }
 
-static void print_notes(const struct snapshot *now, const struct look *look)
+static void print_notes(const struct snapshot *now, const struct look *look, FILE *out)
 {
 	for (size_t i = 0; i < now->count; i++) {
 		const struct hugepin_reserve_info *info = &now->entries[i];
 
 		if (info->asked_pages > info->total_pages)
-			printf("%snode %d: %s: asked %" PRIu64 ", got %" PRIu64 "%s\n",
+			fprintf(out, "%snode %d: %s: asked %" PRIu64 ", got %" PRIu64 "%s\n",
 			       style_on(STYLE_YELLOW, look->colour), info->node, class_name(info->page_class),
 			       info->asked_pages, info->total_pages, style_off(STYLE_YELLOW, look->colour));
 	}
 	for (int c = CLASS_LAST; c >= CLASS_FIRST; c--)
 		if (now->absent[c])
-			printf("%s pages are absent: %s\n", class_name((enum hugepin_class)c), now->absent[c]);
+			fprintf(out, "%s pages are absent: %s\n", class_name((enum hugepin_class)c), now->absent[c]);
 }
 
-static int print_human(const struct snapshot *now)
+int status_print(const struct snapshot *now, const struct look *look, FILE *out)
 {
-	struct look look = look_at(stdout);
 	uint64_t total = 0;
-	int err = print_table(now, &look);
+	int err = print_table(now, look, out);
 
 	if (err)
 		return err;
 	for (size_t i = 0; i < now->count; i++)
 		total += now->entries[i].total_pages;
-	print_summary(now);
-	if (look.bar && total)
-		print_legend(&look);
-	print_notes(now, &look);
+	print_summary(now, out);
+	if (look->bar && total)
+		print_legend(look, out);
+	print_notes(now, look, out);
 	return 0;
+}
+
+static int print_human(const struct snapshot *now)
+{
+	const struct look look = look_at(stdout);
+
+	return status_print(now, &look, stdout);
 }
 
 static int put_entry(struct json_object *entry, const struct hugepin_reserve_info *info)
@@ -229,7 +229,7 @@ static int put_reserve(struct json_object *root, const struct snapshot *now)
 	return err;
 }
 
-static int print_json(const struct snapshot *now)
+int status_print_json(const struct snapshot *now, FILE *out)
 {
 	struct json_object *root = json_object_new_object(), *absent = json_object_new_object();
 	int err = root ? json_put_text(root, "version", hugepin_version()) : -ENOMEM;
@@ -243,7 +243,7 @@ static int print_json(const struct snapshot *now)
 		if (now->absent[c])
 			err = json_put_text(absent, class_name((enum hugepin_class)c), now->absent[c]);
 	if (!err)
-		err = json_print(root, stdout);
+		err = json_print(root, out);
 	json_object_put(root);
 	return err;
 }
@@ -263,7 +263,7 @@ static int show(bool json)
 		complain("%s", why.text);
 		return status_of(err);
 	}
-	err = json ? print_json(&now) : print_human(&now);
+	err = json ? status_print_json(&now, stdout) : print_human(&now);
 	snapshot_free(&now);
 	if (err)
 		complain("no memory for the output");
