@@ -32,9 +32,21 @@ static void where(char *text, size_t size, uint32_t node, const struct hpi_nodes
 	snprintf(text, size, "nodes %s", list);
 }
 
+/* A node that more pages would help on: the one that is short, or the first of the sum. */
+static unsigned int node_to_grow(uint32_t node, const struct hpi_nodes *nodes)
+{
+	char list[64];
+
+	if (node != HUGEPIN_NODE_ANY)
+		return node;
+	hpi_nodes_format(nodes, list, sizeof(list));
+	return (unsigned int)strtoul(list, NULL, 10);
+}
+
 static int refuse_short(const struct hpi_take *take, const struct hugepin_shortfall *s, int err)
 {
-	unsigned long long bytes = take->bytes, asked = s->asked, limit = s->limit, held = s->held;
+	unsigned long long bytes = take->bytes, asked = s->asked, available = s->available;
+	unsigned long long limit = s->limit, held = s->held;
 	const char *class = hpi_class_name((enum hugepin_class)(s->class + 1));
 	char place[80];
 
@@ -43,9 +55,9 @@ static int refuse_short(const struct hpi_take *take, const struct hugepin_shortf
 	case HUGEPIN_SHORT_FREE:
 		return hpi_error(err,
 				 "region of %llu bytes: asked %llu pages of %s on %s, %llu free; reserve more with "
-				 "'hugepinctl reserve'%s",
-				 bytes, asked, class, place, (unsigned long long)s->available,
-				 take->fallback ? "" : " or allow fallback");
+				 "'hugepinctl reserve %u:%s:+%llu'%s",
+				 bytes, asked, class, place, available, node_to_grow(s->node, take->nodes), class,
+				 asked > available ? asked - available : 1, take->fallback ? "" : " or allow fallback");
 	case HUGEPIN_SHORT_USER:
 		return hpi_error(err,
 				 "region of %llu bytes: asked %llu pages of %s on %s, where one user may hold %llu "

@@ -8,6 +8,7 @@ RPATH ?= -Wl,-rpath,'$$ORIGIN/../lib'
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPLETIONDIR ?= $(PREFIX)/share/zsh/site-functions
 
 # The library is found beside the program, in the build tree and where it is installed.
 $(CTL): $(CTL_OBJ) $(LIB_LINK)
@@ -15,6 +16,14 @@ $(CTL): $(CTL_OBJ) $(LIB_LINK)
 	$(CC) $(LDFLAGS) -Wl,-z,relro,-z,now $(RPATH) -o $@ $(CTL_OBJ) $(LIB_LINK) -ljson-c
 
 all: $(CTL)
+
+# Written by the program itself, from the tables its help comes from.
+CTL_COMPLETION := $(addprefix $(O)/completion/hugepinctl.,bash zsh)
+$(CTL_COMPLETION): $(O)/completion/hugepinctl.%: $(CTL)
+	@mkdir -p $(@D)
+	$(CTL) completion $* >$@
+
+all: $(CTL_COMPLETION)
 
 # What can be tested without a module: all but main() and the subcommands.
 CTL_TESTED := $(addprefix $(O)/user/hugepinctl/,apply.o json.o message.o plan.o signals.o spec.o table.o)
@@ -32,4 +41,6 @@ install-user: all
 	install -m 755 $(CTL) $(DESTDIR)$(SBINDIR)
 	install -m 644 Documentation/man/hugepinctl.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 Documentation/man/hugepin-options.5 $(DESTDIR)$(MANDIR)/man5
-	install -m 644 user/hugepinctl/completion.bash $(DESTDIR)$(COMPLETIONDIR)/hugepinctl
+	install -d $(DESTDIR)$(ZSHCOMPLETIONDIR)
+	install -m 644 $(O)/completion/hugepinctl.bash $(DESTDIR)$(COMPLETIONDIR)/hugepinctl
+	install -m 644 $(O)/completion/hugepinctl.zsh $(DESTDIR)$(ZSHCOMPLETIONDIR)/_hugepinctl

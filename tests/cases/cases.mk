@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Programs that the scripts of tests/cases use inside virtual machines.
 
-$(O)/tests/cases/%: $(O)/tests/cases/%.o
-	$(CC) $(LDFLAGS) -o $@ $< -lnuma
+CASE_PROGRAMS := $(addprefix $(O)/tests/cases/,fragmenter holder)
 
-tests: $(O)/tests/cases/fragmenter
+$(CASE_PROGRAMS): $(O)/tests/cases/%: $(O)/tests/cases/%.o $(LIB_LINK)
+	$(CC) $(LDFLAGS) -o $@ $< $(LIB_LINK) -lnuma
+
+tests: $(CASE_PROGRAMS)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Scatters pages that cannot move over a node, for the tests of hugepinctl explain: buffers of pipes.
+ * Fills pages of a node that cannot move, for the tests of hugepinctl explain: buffers of pipes.
  *
- *	fragmenter NODE FILL_MIB STEP_MIB BURST_MIB
+ *	fragmenter NODE MIB
  *
- * The kernel gathers such pages in few places. So memory is filled with ordinary pages step by step, with a burst of pipe
- * buffers after each, large enough that the kernel has to open a new place for them; then the ordinary pages are given
- * back. Says "ready" and waits for a signal.
+ * Says "ready" and waits for a signal. The kernel gathers such pages in few places; several of these with memory filled in
+ * between scatter them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define MIB		((size_t)1 << 20)
-#define STEPS_MAX	1024
+#define MIB	((size_t)1 << 20)
 
 static void die(const char *what)
 {
@@ -26,13 +23,13 @@ static void die(const char *what)
 	exit(1);
 }
 
-static size_t number(const char *text)
+static unsigned long number(const char *text, unsigned long max)
 {
 	char *end;
 	unsigned long value = strtoul(text, &end, 10);
 
-	if (!*text || *end || value > 1UL << 20) {
-		fprintf(stderr, "fragmenter: '%s' is not a number of up to %lu\n", text, 1UL << 20);
+	if (*text < '0' || *text > '9' || *end || value > max) {
+		fprintf(stderr, "fragmenter: '%s' is not a number of up to %lu\n", text, max);
 		exit(2);
 	}
 	return value;
@@ -50,46 +47,20 @@ static void fill_pipe(void)
 		die("writing to a pipe");
 }
 
-static void *fill_memory(size_t bytes)
-{
-	void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (addr == MAP_FAILED)
-		die("memory");
-	madvise(addr, bytes, MADV_HUGEPAGE);
-	if (madvise(addr, bytes, MADV_POPULATE_WRITE))
-		die("filling memory");
-	return addr;
-}
-
 int main(int argc, char **argv)
 {
-	void *filled[STEPS_MAX];
-	size_t fill, step, burst, steps;
-	unsigned long mask;
+	unsigned long mask, mib;
 
-	if (argc != 5) {
-		fprintf(stderr, "usage: fragmenter NODE FILL_MIB STEP_MIB BURST_MIB\n");
+	if (argc != 3) {
+		fprintf(stderr, "usage: fragmenter NODE MIB\n");
 		return 2;
 	}
-	mask = 1UL << number(argv[1]) % 64;
-	fill = number(argv[2]);
-	step = number(argv[3]);
-	burst = number(argv[4]);
-	steps = step ? fill / step : 0;
-	if (!steps || steps > STEPS_MAX) {
-		fprintf(stderr, "fragmenter: 1 to %d steps\n", STEPS_MAX);
-		return 2;
-	}
+	mask = 1UL << number(argv[1], 63);
+	mib = number(argv[2], 400);
 	if (set_mempolicy(MPOL_BIND, &mask, 8 * sizeof(mask)))
 		die("the node");
-	for (size_t i = 0; i < steps; i++) {
-		filled[i] = fill_memory(step * MIB);
-		for (size_t n = 0; n < burst; n++)
-			fill_pipe();
-	}
-	for (size_t i = 0; i < steps; i++)
-		munmap(filled[i], step * MIB);
+	for (unsigned long i = 0; i < mib; i++)
+		fill_pipe();
 	puts("ready");
 	fflush(stdout);
 	pause();

@@ -249,8 +249,10 @@ static int tell(const struct adopt_request *request, int err, const struct messa
 	}
 	complain("%s", why->text);
 	if (status_of(err) == STATUS_PERMISSION)
-		complain("/sys/class/misc/hugepin/node%d/hugepages-%llukB/nr_hugepages and the kernel's own of this size: writing "
-			 "them takes root, or CAP_DAC_OVERRIDE", request->node, class_kb(request));
+		complain("/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/nr_hugepages: %s; %s", request->node,
+			 class_kb(request), strerror(-err),
+			 err == -EROFS ? "sysfs is mounted read-only, as it is in containers: run this on the host" :
+					 "writing it takes root, or CAP_DAC_OVERRIDE");
 	if (adoption->lost)
 		complain("%" PRIu64 " pages are in neither pool: others have taken their memory", adoption->lost);
 	else if (adopt_moved(adoption))

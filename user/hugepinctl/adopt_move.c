@@ -56,8 +56,10 @@ static int step(struct adoption *adoption, uint64_t pages, const struct adopt_op
 
 	if (!err)
 		return 0;
-	if (freed < pages)
-		message_set(why, -EBUSY, "the hugetlb pool gave %" PRIu64 " of %" PRIu64 " pages: the others came into use", freed,
+	if (freed < pages && err != -ENOMEM)
+		message_set(why, err, "the hugetlb pool cannot be changed: %s", strerror(-err));
+	else if (freed < pages)
+		message_set(why, err, "the hugetlb pool gave %" PRIu64 " of %" PRIu64 " pages: the others came into use", freed,
 			    pages);
 	else
 		message_set(why, err, "the reserve got %" PRIu64 " of %" PRIu64 " pages that the hugetlb pool gave: %s", gained,

@@ -33,11 +33,12 @@ struct command {
 };
 extern const struct command command_status, command_reserve, command_release, command_run;
 extern const struct command command_explain, command_ps, command_doctor, command_config;
-extern const struct command command_adopt, command_metrics, command_top;
+extern const struct command command_adopt, command_metrics, command_top, command_completion;
 
 /* ---- main.c ---- */
 
 int print_help(const struct command *command);			/* on stdout; the exit status */
+const struct command *command_at(size_t position);		/* as help lists them; NULL behind the last */
 
 /* ---- message.c: one line of reason, and how it reaches the user ---- */
 

@@ -8,16 +8,17 @@
 
 static const struct command *const commands[] = {
 	&command_status,
+	&command_ps,
+	&command_top,
 	&command_reserve,
 	&command_release,
 	&command_adopt,
-	&command_run,
-	&command_ps,
 	&command_explain,
 	&command_doctor,
 	&command_config,
 	&command_metrics,
-	&command_top,
+	&command_run,
+	&command_completion,
 };
 #define COUNT	(sizeof(commands) / sizeof(commands[0]))
 
@@ -27,6 +28,11 @@ static const struct command *find(const char *name)
 		if (!strcmp(commands[i]->name, name))
 			return commands[i];
 	return NULL;
+}
+
+const struct command *command_at(size_t position)
+{
+	return position < COUNT ? commands[position] : NULL;
 }
 
 int print_help(const struct command *command)
