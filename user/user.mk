@@ -25,11 +25,12 @@ $(CTL_COMPLETION): $(O)/completion/hugepinctl.%: $(CTL)
 
 all: $(CTL_COMPLETION)
 
-# What can be tested without a module: all but main() and the subcommands.
-CTL_TESTED := $(addprefix $(O)/user/hugepinctl/,apply.o json.o message.o plan.o signals.o spec.o table.o)
-$(O)/tests/unit/hugepinctl_test: $(CTL_TESTED)
-$(O)/tests/unit/hugepinctl_test: UNIT_LIBS += -ljson-c
-$(O)/tests/unit/hugepinctl_test.o: CPPFLAGS += -Iuser/hugepinctl
+# What can be tested without a module: all but main() and what calls it.
+CTL_TESTED := $(filter-out $(addprefix $(O)/user/hugepinctl/,main.o completion.o),$(CTL_OBJ))
+CTL_TESTS := $(addprefix $(O)/tests/unit/,hugepinctl_test explain_test adopt_test doctor_test ps_test)
+$(CTL_TESTS): $(CTL_TESTED)
+$(CTL_TESTS): UNIT_LIBS += -ljson-c
+$(CTL_TESTS:%=%.o): CPPFLAGS += -Iuser/hugepinctl
 
 include user/shim/shim.mk
 include user/python/python.mk user/examples/examples.mk

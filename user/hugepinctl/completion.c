@@ -291,7 +291,7 @@ static void write_zsh(void)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return print_help(self);
 	if (argc == 2 && !strcmp(argv[1], "bash")) {
 		write_bash();

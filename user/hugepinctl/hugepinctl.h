@@ -37,7 +37,6 @@ extern const struct command command_adopt, command_metrics, command_top, command
 
 /* ---- main.c ---- */
 
-int print_help(const struct command *command);			/* on stdout; the exit status */
 const struct command *command_at(size_t position);		/* as help lists them; NULL behind the last */
 
 /* ---- message.c: one line of reason, and how it reaches the user ---- */
@@ -48,6 +47,7 @@ struct message {
 /* Returns @err (negative): return message_set(why, -EINVAL, "..."); */
 int message_set(struct message *why, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* "hugepinctl: ..." on stderr */
+int print_help(const struct command *command);			/* on stdout; the exit status */
 int usage_error(const struct command *command);			/* points to the help; STATUS_USAGE */
 int status_of(int err);					/* what a failure with -errno exits with */
 int flush_output(int status);				/* @status; STATUS_FAILED if stdout cannot be written */

@@ -35,13 +35,6 @@ const struct command *command_at(size_t position)
 	return position < COUNT ? commands[position] : NULL;
 }
 
-int print_help(const struct command *command)
-{
-	printf("usage: hugepinctl %s %s\n%s\n\n%s", command->name, command->arguments, command->summary,
-	       command->help);
-	return flush_output(STATUS_OK);
-}
-
 static void print_overview(FILE *out)
 {
 	fputs("usage: hugepinctl COMMAND [OPTION]... [ARGUMENT]...\n\n", out);
