@@ -21,7 +21,7 @@ all: $(CTL)
 CTL_COMPLETION := $(addprefix $(O)/completion/hugepinctl.,bash zsh)
 $(CTL_COMPLETION): $(O)/completion/hugepinctl.%: $(CTL)
 	@mkdir -p $(@D)
-	$(CTL) completion $* >$@
+	LD_LIBRARY_PATH=$(O)/lib $(CTL) completion $* >$@
 
 all: $(CTL_COMPLETION)
 
@@ -38,10 +38,10 @@ include user/python/python.mk user/examples/examples.mk
 install: install-user
 .PHONY: install-user
 install-user: all
-	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(COMPLETIONDIR)
+	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
+		$(DESTDIR)$(COMPLETIONDIR) $(DESTDIR)$(ZSHCOMPLETIONDIR)
 	install -m 755 $(CTL) $(DESTDIR)$(SBINDIR)
 	install -m 644 Documentation/man/hugepinctl.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 Documentation/man/hugepin-options.5 $(DESTDIR)$(MANDIR)/man5
-	install -d $(DESTDIR)$(ZSHCOMPLETIONDIR)
 	install -m 644 $(O)/completion/hugepinctl.bash $(DESTDIR)$(COMPLETIONDIR)/hugepinctl
 	install -m 644 $(O)/completion/hugepinctl.zsh $(DESTDIR)$(ZSHCOMPLETIONDIR)/_hugepinctl

@@ -56,6 +56,8 @@ check 'bash: classes' completes hugepinctl adopt 0 '' 1G
 check 'bash: all as a count' completes hugepinctl adopt 0 2M '' all
 check 'bash: shells' completes hugepinctl completion z zsh
 check 'bash: programs' completes hugepinctl run tru true
+check 'bash: the words of config' completes hugepinctl config ch check
+check 'bash: files behind them' completes hugepinctl config check /etc/host /etc/hosts
 check 'bash: commands behind help' completes hugepinctl help ado adopt
 check 'bash: nothing for a command that is none' offers_nothing hugepinctl frob ''
 
@@ -78,6 +80,7 @@ check 'zsh: the file is sound' zsh -n "$1/completion/hugepinctl.zsh"
 check 'zsh: options with what they do' zsh_says '--blocks[list the memory blocks' explain
 check 'zsh: files behind an option that wants one' zsh_says ':FILE:_files' explain
 check 'zsh: nodes, classes and all' zsh_says '2:class:(1G 2M)' adopt
+check 'zsh: the words of config' zsh_says '1:word:(get check' config
 check 'zsh: commands behind help' zsh_says 'explain:show what stands in the way' help
 
 # ---- the program takes what is offered ----
@@ -86,7 +89,7 @@ takes() { # COMMAND OPTION
 	local value=()
 
 	case $2 in
-	--svg | --output | --report) value=(/dev/null) ;;
+	--svg | --output | --report | --file) value=(/dev/null) ;;
 	--host-threshold) value=(1M) ;;
 	--rounds | --delay | --wait) value=(1) ;;
 	esac

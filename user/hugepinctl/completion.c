@@ -84,7 +84,7 @@ static const char bash_begin[] =
 	"_hugepinctl()\n"
 	"{\n"
 	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}\n"
-	"\tlocal words='' files='' values='' arguments=''\n"
+	"\tlocal words='' files='' values='' arguments='' verbs=''\n"
 	"\n"
 	"\tCOMPREPLY=()\n";
 
@@ -96,7 +96,14 @@ static const char bash_end[] =
 	"\tfi\n"
 	"\t# what another option wants nobody can guess\n"
 	"\t[[ \" $values \" != *\" $prev \"* ]] || return\n"
-	"\tif [[ $cur != -* ]]; then\n"
+	"\tif [[ $cur != -* && $verbs ]]; then\n"
+	"\t\t((COMP_CWORD == 2)) && words=$verbs\n"
+	"\t\tif ((COMP_CWORD > 2)); then\n"
+	"\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+	"\t\t\tcompopt -o filenames 2>/dev/null\n"
+	"\t\t\treturn\n"
+	"\t\tfi\n"
+	"\telif [[ $cur != -* ]]; then\n"
 	"\t\tcase $arguments in\n"
 	"\t\tspec)\n"
 	"\t\t\t# A colon begins a new word in bash: behind one there is a class or a count.\n"
@@ -160,6 +167,18 @@ static void write_names(const struct command *command, enum choice choice)
 	}
 }
 
+/* Words of a usage line "... | get NAME | check FILE...": the first of each alternative. */
+static void write_verbs(const struct command *command)
+{
+	const char *at = command->arguments;
+
+	while ((at = strstr(at, "| "))) {
+		at += 2;
+		if (islower((unsigned char)*at))
+			printf("%.*s ", (int)strspn(at, "abcdefghijklmnopqrstuvwxyz"), at);
+	}
+}
+
 static void write_bash_command(const struct command *command)
 {
 	const char *kind = argument_kind(command);
@@ -170,7 +189,9 @@ static void write_bash_command(const struct command *command)
 	write_names(command, WITH_FILE);
 	fputs("'\n\t\tvalues='", stdout);
 	write_names(command, WITH_VALUE);
-	printf("'\n\t\targuments='%s'\n\t\t;;\n", kind);
+	printf("'\n\t\targuments='%s'\n\t\tverbs='", kind);
+	write_verbs(command);
+	puts("'\n\t\t;;");
 }
 
 static void write_command_names(void)
@@ -262,6 +283,12 @@ static void write_zsh_command(const struct command *command)
 	printf("\t%s)\n\t\t_arguments -S \\\n", command->name);
 	while (next_option(&help, &option))
 		write_zsh_option(&option);
+	if (strstr(command->arguments, "| ") && !*kind) {
+		fputs("\t\t\t'1:word:(", stdout);
+		write_verbs(command);
+		puts(")' '*:file:_files'\n\t\t;;");
+		return;
+	}
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
 		if (!strcmp(actions[i].kind, kind))
 			printf("\t\t\t%s\n\t\t;;\n", actions[i].action);
