@@ -41,8 +41,8 @@ static inline char *state_of(const struct hugepin_options *options, bool sources
 }
 
 /*
- * @load takes one text into a set; @write makes such a text of a set. Both sets begin with values of their own from below
- * and from above, which a text that is refused must not touch either.
+ * @load takes one text into a set; @write makes such a text of a set. The set that a refusal must not touch has a value
+ * of its own beforehand; the one that is written and read again has none but the text's.
  */
 static inline void check_source(const char *text, int (*load)(struct hugepin_options *options, const char *text),
 				char *(*write)(const struct hugepin_options *options))
