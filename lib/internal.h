@@ -241,6 +241,7 @@ struct hugepin_context {
 	pid_t pid;				/* of the creator; a child of a fork is refused */
 	uint32_t *fork_mark;			/* a page the kernel wipes in a child: saves a getpid() a call; or NULL */
 	unsigned int objects;			/* pools, regions and pins alive; atomic */
+	uint64_t compatible_bytes;		/* mapped under one cap by force_gpu_compatible; atomic */
 };
 /* -EPERM with the error text set in a child of a fork, else 0. */
 int hpi_context_check(const struct hugepin_context *ctx);

@@ -174,7 +174,7 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.default_value = "0",
 		.min = "0",
 		.max = "1",
-		.doc = "Most memory that the host and the pinned pools of a process map together, as a share of the "
+		.doc = "Most memory that the host, pinned and variable pools of a process map together, as a share of the "
 		       "container's memory or the machine's, whichever is less. 0: no such cap. The caps of single "
 		       "pools hold besides.",
 	},

@@ -65,9 +65,9 @@ static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int 
 	pthread_mutex_init(&pool->growth, NULL);
 	pthread_mutex_init(&pool->lock, NULL);
 	__atomic_add_fetch(&ctx->objects, 1, __ATOMIC_RELAXED);
-	hpi_log(HUGEPIN_LOG_INFO, "%s pool: made, %llu bytes of address space, cap %llu, chunks of %llu",
+	hpi_log(HUGEPIN_LOG_INFO, "%s pool: made, %llu bytes of address space, cap %llu, memory of %llu bytes",
 		hpi_pool_name(pool), (unsigned long long)(pool->window_end - pool->window),
-		(unsigned long long)pool->cap_bytes, (unsigned long long)pool->chunk_bytes);
+		(unsigned long long)pool->cap_bytes, (unsigned long long)ctx->topology.limit_bytes);
 	*out = pool;
 	return 0;
 }
@@ -153,28 +153,17 @@ int hugepin_pool_destroy(struct hugepin_pool *pool)
 	return 0;
 }
 
-/* A device's memory the runtime sets: when it does not, there is no block. */
-static int clear(struct hugepin_pool *pool, void *p, uint64_t bytes)
-{
-	int err = 0;
-
-	if (pool->device < 0)
-		memset(p, 0, bytes);
-	else
-		err = hpi_device_set(pool->ctx, pool->device, p, 0, bytes);
-	if (err)
-		hpi_block_free(pool, p);
-	return err;
-}
-
 static void *allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags)
 {
 	bool zeroed = false;
 	void *p;
 	int err = hpi_block_take(pool, alignment, bytes, &zeroed, &p);
 
-	if (!err && flags & HUGEPIN_ALLOC_ZERO && !zeroed && bytes)
-		err = clear(pool, p, bytes);
+	if (!err) {
+		err = hpi_fill_block(pool, p, bytes, flags, zeroed);
+		if (err)
+			hpi_block_free(pool, p);
+	}
 	if (err) {
 		pthread_mutex_lock(&pool->lock);
 		pool->failed_allocs++;
@@ -317,7 +306,11 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 		return fail(not_a_block(pool, ptr));
 	if (err == -ENOSPC)
 		err = resize_growing(pool, ptr, bytes, &old);
-	return err ? move(pool, ptr, old, bytes) : ptr;
+	if (err)
+		return move(pool, ptr, old, bytes);
+	if (bytes > old)
+		hpi_fill_block(pool, (char *)ptr + old, bytes - old, 0, false);
+	return ptr;
 }
 
 int64_t hugepin_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes)

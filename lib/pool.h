@@ -29,6 +29,22 @@ struct segment {
 	bool leaving;				/* not in the arena: on its way in or out, or stuck there */
 };
 
+/* How a growth is sized beyond the need; see pool_strategy.c. step_bytes and share_bytes need growth held. */
+struct hpi_growth {
+	enum hpi_strategy strategy;
+	bool whole;				/* chunks: one, of all that the pool may have */
+	bool of_available;			/* chunks: a share of what is available, not of the total */
+	double fraction;
+	uint64_t most_bytes;			/* a chunk from the fraction has no more */
+	uint64_t first_bytes, next_bytes;	/* sizes of chunks in place of the fraction's; 0: none given */
+	uint64_t step_bytes;			/* doubling: of the next segment */
+	uint64_t share_bytes;			/* of_available: what the fraction came to */
+};
+
+struct hpi_memory {
+	uint64_t total_bytes, available_bytes;
+};
+
 struct hugepin_pool {
 	struct hugepin_context *ctx;
 	enum hugepin_pool_kind kind;
@@ -37,7 +53,14 @@ struct hugepin_pool {
 	struct hpi_ladder ladder;
 	struct hpi_policy policy;
 	uint64_t cap_bytes;			/* 0: none */
-	uint64_t chunk_bytes;			/* to grow by if it can be had; 0: by what is needed */
+	bool pinned;				/* registered with the runtime */
+	bool compatible;			/* under the pinned pool's cap together: force_gpu_compatible */
+	bool on_host;				/* counts as the process's host memory */
+	bool fills;				/* FLAGS_init_allocated_mem */
+	double host_fraction;			/* per_process_host_memory_fraction; 0: no cap */
+	/* How much memory there is where this pool's comes from. -errno: it cannot be told. */
+	int (*memory)(const struct hugepin_pool *pool, struct hpi_memory *out);
+	struct hpi_growth growth_by;
 	bool ascend;				/* variable_use_1g_huge_page made the ladder */
 	bool reuse_on_stream;			/* FLAGS_fast_eager_deletion_mode */
 	int device;				/* the runtime's number; -1: host memory */
@@ -68,6 +91,33 @@ struct hugepin_pool {
 const char *hpi_pool_name(const struct hugepin_pool *pool);
 /* @device: a device's number as users give it; -1: none. */
 int hpi_pool_configure(struct hugepin_pool *pool, int device);
+
+/* ---- pool_caps.c ---- */
+
+int hpi_memory_host(const struct hugepin_pool *pool, struct hpi_memory *out);
+int hpi_memory_device(const struct hugepin_pool *pool, struct hpi_memory *out);
+uint64_t hpi_caps_left(const struct hugepin_pool *pool);	/* bytes that may still be mapped; UINT64_MAX: no cap */
+/* Before mapping, with growth held. -ENOMEM with the numbers of the cap that stands against it. */
+int hpi_caps_charge(struct hugepin_pool *pool, uint64_t bytes);
+void hpi_caps_uncharge(struct hugepin_pool *pool, uint64_t bytes);
+
+/* ---- pool_strategy.c ---- */
+
+void hpi_growth_host(const struct hugepin_options *options, struct hpi_growth *out);
+void hpi_growth_pinned(const struct hugepin_options *options, struct hpi_growth *out);
+void hpi_growth_variable(const struct hugepin_options *options, struct hpi_growth *out);
+void hpi_growth_device(const struct hugepin_options *options, struct hpi_growth *out);
+/* The rest needs growth held. Bytes that a segment for @need bytes should have; 0, or less than that, is no wish. */
+uint64_t hpi_growth_wish(struct hugepin_pool *pool, uint64_t need);
+/* What to try after @bytes failed with @err, in multiples of @granule or just @need; less than @bytes, which are more. */
+uint64_t hpi_growth_less(const struct hugepin_pool *pool, uint64_t bytes, uint64_t need, uint64_t granule, int err);
+void hpi_growth_took(struct hugepin_pool *pool, uint64_t bytes, bool less);	/* @less: after a failure */
+
+/* ---- pool_fill.c ---- */
+
+/* A block's first contents, as @flags and the options say; @zeroed: it is known to be zero. */
+int hpi_fill_block(const struct hugepin_pool *pool, void *ptr, uint64_t bytes, unsigned int flags, bool zeroed);
+int hpi_fill_zero(const struct hugepin_pool *pool, void *ptr, uint64_t bytes);
 
 /* ---- pool_window.c ---- */
 
@@ -156,6 +206,5 @@ bool hpi_pool_let_pass(struct hugepin_pool *pool);		/* true: blocks came back fr
 
 uint64_t hpi_pool_mapped(const struct hugepin_pool *pool);	/* needs either lock */
 void hpi_pool_note_peaks(struct hugepin_pool *pool);		/* needs lock */
-int hpi_pool_over_cap(const struct hugepin_pool *pool, uint64_t asked);	/* -ENOMEM with the numbers */
 
 #endif /* HUGEPIN_POOL_H */

@@ -3,16 +3,12 @@
  * A pool grows: rung by rung down its ladder, at the place that needs least, within the cap. All with growth held,
  * while other threads take and give blocks.
  *
- * A growth maps what is lacking. More is taken only where the dialect asks for chunks, and by one part in
- * GROWTH_PARTS of what is mapped, so that a large pool does not end up in thousands of small segments, each with a
- * descriptor and a registration. What cannot be had beyond the need is done without.
+ * A growth maps what is lacking, and more where the strategy (pool_strategy.c) wishes it. What cannot be had beyond the
+ * need is done without.
  */
 #include "pool.h"
 
 #include <errno.h>
-#include <string.h>
-
-#define GROWTH_PARTS	128
 
 /* What the growth is for: a new block, or @ptr to become larger. */
 struct wish {
@@ -33,24 +29,17 @@ static uint64_t max_bytes(uint64_t a, uint64_t b)
 /*
  * Base pages are made resident at once, and nobody has set them aside: what is taken beyond the need (@need bytes) must
  * drive neither the machine nor the container out of memory, where the kernel kills. Half of what is left beyond the
- * need is left. Read at each growth: others use the same memory.
+ * need is left.
  */
 static uint64_t base_surplus(const struct hugepin_pool *pool, uint64_t need)
 {
-	uint64_t kib, left = pool->ctx->topology.limit_bytes, headroom;
-	char text[32];
+	struct hpi_memory memory;
 
-	if (hpi_sys_read_field("/proc/meminfo", "MemAvailable:", text, sizeof(text)))
-		return 0;
-	text[strspn(text, "0123456789")] = '\0';	/* a unit follows */
-	if (hpi_size_parse_uint(text, &kib))
-		return 0;
-	if (hpi_cgroup_memory_headroom("", &headroom)) {
+	if (pool->memory(pool, &memory)) {
 		hpi_error_clear();	/* no surplus is no failure */
 		return 0;
 	}
-	left = min_bytes(min_bytes(left, kib * 1024), headroom);
-	return left > need ? (left - need) / 2 : 0;
+	return memory.available_bytes > need ? (memory.available_bytes - need) / 2 : 0;
 }
 
 static bool takes_from_all(const struct hpi_rung *rung)
@@ -58,16 +47,19 @@ static bool takes_from_all(const struct hpi_rung *rung)
 	return rung->provider->id == HUGEPIN_PROVIDER_BASE || rung->provider->id == HUGEPIN_PROVIDER_THP;
 }
 
-/* How much to map at @place: need at least, more if policy, cap, room and the machine allow. */
-static uint64_t bytes_to_map(const struct hugepin_pool *pool, size_t rung, const struct place *place)
+/* What is mapped beyond the need comes in steps of this. */
+static uint64_t granule_of(const struct hugepin_pool *pool, size_t rung)
 {
-	uint64_t granule = max_bytes(hpi_ladder_granule(&pool->ladder.rungs[rung]), HPI_2M);
-	uint64_t mapped = hpi_pool_mapped(pool), bytes, limit = place->room;
+	return max_bytes(hpi_ladder_granule(&pool->ladder.rungs[rung]), HPI_2M);
+}
 
-	bytes = max_bytes(pool->chunk_bytes, mapped / GROWTH_PARTS) & ~(granule - 1);
+/* How much to map at @place: need at least, more if strategy, caps, room and the machine allow. */
+static uint64_t bytes_to_map(struct hugepin_pool *pool, size_t rung, const struct place *place)
+{
+	uint64_t granule = granule_of(pool, rung), limit = min_bytes(place->room, hpi_caps_left(pool)), bytes;
+
+	bytes = hpi_growth_wish(pool, place->need) & ~(granule - 1);
 	bytes = max_bytes(bytes, hpi_round_up(place->need, granule));
-	if (pool->cap_bytes)
-		limit = min_bytes(limit, pool->cap_bytes - mapped);
 	if (bytes > place->need && takes_from_all(&pool->ladder.rungs[rung]))
 		limit = min_bytes(limit, place->need + base_surplus(pool, place->need));
 	bytes = min_bytes(bytes, limit & ~(granule - 1));
@@ -78,7 +70,7 @@ static int grow_on(struct hugepin_pool *pool, size_t rung, void *arg)
 {
 	const struct wish *wish = arg;
 	struct place place;
-	uint64_t bytes;
+	uint64_t bytes, first;
 	int err;
 
 	if (wish->ptr ? !hpi_place_extension(pool, rung, wish->ptr, wish->old, wish->bytes, &place) :
@@ -87,13 +79,11 @@ static int grow_on(struct hugepin_pool *pool, size_t rung, void *arg)
 				 (unsigned long long)(pool->window_end - pool->window));
 	if (!place.need)		/* another thread has freed enough meanwhile */
 		return 0;
-	err = hpi_pool_over_cap(pool, place.need);
-	if (err)
-		return err;
-	bytes = bytes_to_map(pool, rung, &place);
-	err = hpi_segment_map(pool, rung, &place, bytes);
-	if (err && bytes > place.need)
-		err = hpi_segment_map(pool, rung, &place, place.need);
+	first = bytes = bytes_to_map(pool, rung, &place);
+	while ((err = hpi_segment_map(pool, rung, &place, bytes)) && bytes > place.need)
+		bytes = hpi_growth_less(pool, bytes, place.need, granule_of(pool, rung), err);
+	if (!err)
+		hpi_growth_took(pool, bytes, bytes < first);
 	return err;
 }
 
@@ -104,10 +94,10 @@ static int grow_on(struct hugepin_pool *pool, size_t rung, void *arg)
  */
 static bool give_way(struct hugepin_pool *pool, const struct wish *wish)
 {
-	uint64_t idle = hpi_segments_idle(pool), given = 0, unused = 0;
+	uint64_t idle = hpi_segments_idle(pool), given = 0, unused = hpi_caps_left(pool);
 
-	if (pool->cap_bytes)
-		unused = pool->cap_bytes - min_bytes(pool->cap_bytes, hpi_pool_mapped(pool));
+	if (unused == UINT64_MAX)		/* no cap: it is the providers that have nothing left */
+		unused = 0;
 	if (!idle || idle + unused < wish->bytes)
 		return false;
 	hpi_segments_trim(pool, 0, &given);

@@ -9,11 +9,12 @@
 static const struct {
 	const char *name;
 	enum hpi_option_id ladder, cap;
+	void (*growth)(const struct hugepin_options *options, struct hpi_growth *out);
 } kinds[] = {
-	[HUGEPIN_POOL_HOST] = { "host", HPI_OPT_HOST_LADDER, HPI_OPT_HOST_CAP },
-	[HUGEPIN_POOL_PINNED] = { "pinned", HPI_OPT_PINNED_LADDER, HPI_OPT_PINNED_CAP },
-	[HUGEPIN_POOL_VARIABLE] = { "variable", HPI_OPT_VARIABLE_LADDER, HPI_OPT_VARIABLE_CAP },
-	[HUGEPIN_POOL_DEVICE] = { "device", HPI_OPT_COUNT, HPI_OPT_DEVICE_CAP },
+	[HUGEPIN_POOL_HOST] = { "host", HPI_OPT_HOST_LADDER, HPI_OPT_HOST_CAP, hpi_growth_host },
+	[HUGEPIN_POOL_PINNED] = { "pinned", HPI_OPT_PINNED_LADDER, HPI_OPT_PINNED_CAP, hpi_growth_pinned },
+	[HUGEPIN_POOL_VARIABLE] = { "variable", HPI_OPT_VARIABLE_LADDER, HPI_OPT_VARIABLE_CAP, hpi_growth_variable },
+	[HUGEPIN_POOL_DEVICE] = { "device", HPI_OPT_COUNT, HPI_OPT_DEVICE_CAP, hpi_growth_device },
 };
 
 #define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
@@ -57,15 +58,26 @@ static int check_ladder(const struct hugepin_pool *pool, const char *text)
 			 "or has no pages of that class", hpi_pool_name(pool), text);
 }
 
-/* Paddle's fraction is the size of a chunk, not a cap. */
-static uint64_t paddle_chunk(const struct hugepin_pool *pool)
+/* The kind whose ladder, cap and growth the pool has: force_gpu_compatible puts pinned memory behind a host pool. */
+static enum hugepin_pool_kind served_from(struct hugepin_pool *pool)
+{
+	bool forced = hpi_options_bool(pool->ctx->options, HPI_OPT_TF_FORCE_GPU_COMPATIBLE);
+
+	pool->compatible = forced && (pool->kind == HUGEPIN_POOL_HOST || pool->kind == HUGEPIN_POOL_PINNED);
+	return pool->compatible ? HUGEPIN_POOL_PINNED : pool->kind;
+}
+
+static void configure_memory(struct hugepin_pool *pool, enum hugepin_pool_kind kind)
 {
 	const struct hugepin_options *options = pool->ctx->options;
 
-	if (pool->kind != HUGEPIN_POOL_PINNED || !hpi_options_dialect_active(options, "paddle"))
-		return 0;
-	return hpi_options_share(hpi_options_double(options, HPI_OPT_PADDLE_FRACTION_PINNED),
-				 pool->ctx->topology.limit_bytes);
+	pool->cap_bytes = hpi_options_uint(options, kinds[kind].cap);
+	pool->pinned = kind == HUGEPIN_POOL_PINNED;
+	pool->on_host = kind != HUGEPIN_POOL_DEVICE;
+	pool->host_fraction = hpi_options_double(options, HPI_OPT_HOST_FRACTION);
+	pool->fills = hpi_options_bool(options, HPI_OPT_PADDLE_INIT_ALLOCATED_MEM);
+	pool->memory = pool->on_host ? hpi_memory_host : hpi_memory_device;
+	kinds[kind].growth(options, &pool->growth_by);
 }
 
 /* What is filled at once, by the CPU, cannot be what a stream still works on. */
@@ -123,7 +135,6 @@ static int configure_device(struct hugepin_pool *pool, int number)
 	if (err)
 		return err;
 	device_ladder(pool);
-	pool->cap_bytes = hpi_options_uint(pool->ctx->options, HPI_OPT_DEVICE_CAP);
 	return device_cap(pool);
 }
 
@@ -139,16 +150,19 @@ static int find_policy(struct hugepin_pool *pool, int device)
 int hpi_pool_configure(struct hugepin_pool *pool, int device)
 {
 	const struct hugepin_options *options = pool->ctx->options;
+	enum hugepin_pool_kind kind;
 	const char *text;
 	int err;
 
 	if ((size_t)pool->kind >= KINDS)
 		return hpi_error(-EINVAL, "%d is no kind of pool", (int)pool->kind);
 	pool->device = -1;
+	kind = served_from(pool);
+	configure_memory(pool, kind);
 	read_reuse(pool);
 	if (pool->kind == HUGEPIN_POOL_DEVICE)
 		return configure_device(pool, device);
-	text = hpi_options_string(options, kinds[pool->kind].ladder);
+	text = hpi_options_string(options, kinds[kind].ladder);
 	pool->ascend = pool->kind == HUGEPIN_POOL_VARIABLE &&
 		       hpi_options_outranks(options, HPI_OPT_ASCEND_VARIABLE_1G, HPI_OPT_VARIABLE_LADDER);
 	if (pool->ascend)
@@ -159,7 +173,5 @@ int hpi_pool_configure(struct hugepin_pool *pool, int device)
 	err = find_policy(pool, device);
 	if (err)
 		return err;
-	pool->cap_bytes = hpi_options_uint(options, kinds[pool->kind].cap);
-	pool->chunk_bytes = paddle_chunk(pool);
 	return check_ladder(pool, text);
 }

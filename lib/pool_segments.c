@@ -76,6 +76,7 @@ static int expel(struct hugepin_pool *pool, size_t position)
 {
 	struct segment *segment = &pool->segments[position];
 	struct hpi_mapping mapping = segment->mapping;
+	uint64_t bytes = mapping.bytes;
 	int err;
 
 	if (segment->registered) {
@@ -91,6 +92,7 @@ static int expel(struct hugepin_pool *pool, size_t position)
 	hpi_log(HUGEPIN_LOG_INFO, "%s pool: gave back %llu bytes at %p", hpi_pool_name(pool),
 		(unsigned long long)segment->mapping.bytes, segment->mapping.addr);
 	table_remove(pool, position);
+	hpi_caps_uncharge(pool, bytes);
 	return 0;
 }
 
@@ -139,11 +141,16 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 	err = table_reserve(pool);
 	if (err)
 		return err;
-	err = from->provider->map(pool->ctx, &request, &mapping);
+	err = hpi_caps_charge(pool, bytes);
 	if (err)
 		return err;
+	err = from->provider->map(pool->ctx, &request, &mapping);
+	if (err) {
+		hpi_caps_uncharge(pool, bytes);
+		return err;
+	}
 	position = table_insert(pool, &mapping, rung);
-	if (pool->kind == HUGEPIN_POOL_PINNED) {
+	if (pool->pinned) {
 		err = hpi_register_mapping(pool->ctx, &mapping);
 		if (!err || err == -ENOTRECOVERABLE)	/* it failed half-way and is still booked */
 			set_registered(pool, &pool->segments[position], true);

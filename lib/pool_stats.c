@@ -25,17 +25,6 @@ void hpi_pool_note_peaks(struct hugepin_pool *pool)
 	pool->peak_mapped = MAX(pool->peak_mapped, hpi_pool_mapped(pool));
 }
 
-int hpi_pool_over_cap(const struct hugepin_pool *pool, uint64_t asked)
-{
-	uint64_t mapped = hpi_pool_mapped(pool);
-
-	if (!pool->cap_bytes || (mapped <= pool->cap_bytes && asked <= pool->cap_bytes - mapped))
-		return 0;
-	return hpi_error(-ENOMEM, "over the cap of the %s pool: asked %llu bytes, mapped %llu, cap %llu",
-			 hpi_pool_name(pool), (unsigned long long)asked, (unsigned long long)mapped,
-			 (unsigned long long)pool->cap_bytes);
-}
-
 /* The caller may be newer than the library, not older: what it has beyond our struct is set to zero. */
 static int answer(void *out, size_t out_size, const void *ours, size_t our_size)
 {

@@ -52,12 +52,15 @@ static int create_on(struct hugepin_pool *pool, size_t rung, void *arg)
 
 	if (!is_kmod(r))
 		return HPI_RUNG_SKIPPED;
-	err = hpi_pool_over_cap(pool, region_bytes(r, wish->bytes));
+	err = hpi_caps_charge(pool, region_bytes(r, wish->bytes));
 	if (err)
 		return err;
 	hpi_policy_nodes(&pool->policy, &pool->ctx->topology, &nodes);
 	hpi_nodes_format(&nodes, list, sizeof(list));
-	return hugepin_region_create(pool->ctx, &request, &wish->region);
+	err = hugepin_region_create(pool->ctx, &request, &wish->region);
+	if (err)
+		hpi_caps_uncharge(pool, region_bytes(r, wish->bytes));
+	return err;
 }
 
 static bool has_kmod(const struct hugepin_pool *pool)
@@ -108,7 +111,7 @@ static int open_existing(struct hugepin_pool *pool, struct wish *wish)
 		return err;
 	existing = hugepin_region_bytes(wish->region);
 	if (size_matches(pool, wish->bytes, existing))
-		err = hpi_pool_over_cap(pool, existing);
+		err = hpi_caps_charge(pool, existing);
 	else
 		err = hpi_error(-EEXIST, "variable \"%s\" is there with %llu bytes; asked for %llu, which is %llu in "
 				"whole pages", wish->name, (unsigned long long)existing, (unsigned long long)wish->bytes,
@@ -163,6 +166,7 @@ static int open_locked(struct hugepin_pool *pool, struct wish *wish, int *found,
 	err = hugepin_region_map(wish->region, 0, 0, HUGEPIN_MAP_POPULATE, &variable->addr);
 	if (err) {
 		err = hpi_error_add(err, "; variable \"%s\"", wish->name);
+		hpi_caps_uncharge(pool, hugepin_region_bytes(wish->region));
 		hugepin_region_close(wish->region);
 		if (!*found)
 			hugepin_region_unlink(pool->ctx, wish->name);
@@ -236,6 +240,7 @@ void hugepin_variable_close(struct hugepin_variable *variable)
 	} else {
 		pthread_mutex_lock(&pool->growth);
 		count(pool, variable, -1);
+		hpi_caps_uncharge(pool, hugepin_region_bytes(variable->region));
 		hugepin_region_close(variable->region);
 		pthread_mutex_unlock(&pool->growth);
 	}

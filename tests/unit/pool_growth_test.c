@@ -246,8 +246,9 @@ static void a_chunk_that_does_not_fit_shrinks_to_what_is_needed(void **state)
 	(void)state;
 	for (i = 0; i < 2; i++) {
 		ctx = make_context("FLAGS_fraction_of_cuda_pinned_memory_to_use", fractions[i], NULL);
-		ctx->topology.limit_bytes = HPI_MIB(100);
+		there = (struct hpi_memory){ HPI_MIB(100), HPI_MIB(100) };
 		pool = make_pool_on(ctx, HUGEPIN_POOL_PINNED, 1, &rung_2m, NULL);
+		pool->memory = memory_there;
 		source_2m.left = HPI_MIB(80);
 		p[0] = take(pool, HPI_MIB(1));
 		assert_int_equal(stats_of(pool).mapped_bytes, chunk[i]);
@@ -263,8 +264,9 @@ static void a_chunk_that_does_not_fit_shrinks_to_what_is_needed(void **state)
 	}
 	/* Cap and chunk are two settings: the cap shrinks the chunk, and is never passed. */
 	ctx = make_context("FLAGS_fraction_of_cuda_pinned_memory_to_use", "0.5", "pinned_cap", "30M", NULL);
-	ctx->topology.limit_bytes = HPI_MIB(100);
+	there = (struct hpi_memory){ HPI_MIB(100), HPI_MIB(100) };
 	pool = make_pool_on(ctx, HUGEPIN_POOL_PINNED, 1, &rung_2m, NULL);
+	pool->memory = memory_there;
 	p[0] = take(pool, HPI_MIB(1));
 	assert_int_equal(stats_of(pool).mapped_bytes, HPI_MIB(30));
 	assert_null(hugepin_alloc(pool, HPI_MIB(30), 0));
@@ -273,7 +275,8 @@ static void a_chunk_that_does_not_fit_shrinks_to_what_is_needed(void **state)
 	end_pool(pool);
 	/* The dialect is Paddle's pinned pool: other pools, and pools without the option, take what is needed. */
 	pool = make_pool_on(make_context(NULL), HUGEPIN_POOL_PINNED, 1, &rung_2m, NULL);
-	assert_int_equal(pool->chunk_bytes, 0);
+	give(pool, take(pool, HPI_MIB(1)));
+	assert_int_equal(stats_of(pool).mapped_bytes, HPI_MIB(2));
 	end_pool(pool);
 	source_2m.left = 64 * HPI_1G;
 }
@@ -415,7 +418,8 @@ static void a_chunk_of_base_pages_leaves_half_of_the_containers_memory(void **st
 	(void)state;
 	ctx->topology.limit_bytes = HPI_MIB(64);
 	pool = make_pool(ctx, HUGEPIN_POOL_PINNED);
-	assert_int_equal(pool->chunk_bytes, HPI_MIB(64));
+	there = (struct hpi_memory){ HPI_MIB(64), HPI_MIB(64) };
+	pool->memory = memory_there;
 	p = take(pool, HPI_MIB(4));
 	assert_in_range(stats_of(pool).mapped_bytes, HPI_MIB(4), HPI_MIB(34));
 	give(pool, p);
