@@ -21,6 +21,7 @@ static void free_books(struct hugepin_pool *pool)
 {
 	hpi_arena_destroy(pool->arena);
 	hpi_arena_destroy(pool->zero_size);
+	hpi_garbage_free_books(pool);
 	free(pool->segments);
 	free(pool);
 }
@@ -64,6 +65,8 @@ static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int 
 	}
 	pthread_mutex_init(&pool->growth, NULL);
 	pthread_mutex_init(&pool->lock, NULL);
+	pthread_mutex_init(&pool->garbage.lock, NULL);
+	pthread_cond_init(&pool->garbage.wake, NULL);
 	__atomic_add_fetch(&ctx->objects, 1, __ATOMIC_RELAXED);
 	hpi_log(HUGEPIN_LOG_INFO, "%s pool: made, %llu bytes of address space, cap %llu, memory of %llu bytes",
 		hpi_pool_name(pool), (unsigned long long)(pool->window_end - pool->window),
@@ -109,11 +112,15 @@ static int give_everything_back(struct hugepin_pool *pool)
 	int err;
 
 	err = check_unused(pool);
+	if (!err)
+		err = hpi_scopes_check(pool);
 	if (err)
 		return err;
 	err = hugepin_pool_drain(pool);
 	if (err)
 		return hpi_error_add(err, "; the pool stays");
+	hpi_garbage_stop(pool);
+	hpi_garbage_reclaim(pool);
 	pthread_mutex_lock(&pool->growth);
 	err = hpi_segments_trim(pool, 0, &given);
 	pthread_mutex_unlock(&pool->growth);
@@ -145,6 +152,8 @@ int hugepin_pool_destroy(struct hugepin_pool *pool)
 		err = give_everything_back(pool);
 		if (err)
 			return err;
+		pthread_cond_destroy(&pool->garbage.wake);
+		pthread_mutex_destroy(&pool->garbage.lock);
 		pthread_mutex_destroy(&pool->lock);
 		pthread_mutex_destroy(&pool->growth);
 	}
@@ -153,7 +162,7 @@ int hugepin_pool_destroy(struct hugepin_pool *pool)
 	return 0;
 }
 
-static void *allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags)
+void *hpi_pool_allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags)
 {
 	bool zeroed = false;
 	void *p;
@@ -186,7 +195,7 @@ void *hugepin_alloc_aligned(struct hugepin_pool *pool, size_t alignment, size_t 
 	if (alignment > ALIGNMENT_MAX)
 		return fail(hpi_error(-ENOMEM, "alignment %zu is more than %llu", alignment,
 				      (unsigned long long)ALIGNMENT_MAX));
-	return allocate(pool, alignment, bytes, flags);
+	return hpi_pool_allocate(pool, alignment, bytes, flags);
 }
 
 void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
@@ -205,7 +214,7 @@ int hugepin_free(struct hugepin_pool *pool, void *ptr)
 
 	if (err || !ptr)
 		return err;
-	return hpi_block_free(pool, ptr) ? not_a_block(pool, ptr) : 0;
+	return hpi_garbage_free(pool, ptr) ? not_a_block(pool, ptr) : 0;
 }
 
 /* Resizes in what is mapped. @old is set to the size until now. */
@@ -237,7 +246,7 @@ static int resize_growing(struct hugepin_pool *pool, void *ptr, uint64_t bytes, 
 
 static void *move(struct hugepin_pool *pool, void *ptr, uint64_t old, uint64_t bytes)
 {
-	void *p = allocate(pool, HPI_POOL_GRAIN, bytes, 0);
+	void *p = hpi_pool_allocate(pool, HPI_POOL_GRAIN, bytes, 0);
 	uint64_t kept = old < bytes ? old : bytes;
 	int err = 0;
 
@@ -251,6 +260,7 @@ static void *move(struct hugepin_pool *pool, void *ptr, uint64_t old, uint64_t b
 		hpi_block_free(pool, p);
 		return fail(err);
 	}
+	hpi_scope_moved(pool, ptr, p);
 	hugepin_free(pool, ptr);
 	hpi_error_clear();		/* of growing in place */
 	return p;
@@ -278,6 +288,7 @@ static void *empty(struct hugepin_pool *pool, void *ptr)
 	if (old == UINT64_MAX)
 		return fail(not_a_block(pool, ptr));
 	if (!hpi_block_take(pool, HPI_POOL_GRAIN, 0, NULL, &p)) {
+		hpi_scope_moved(pool, ptr, p);
 		hugepin_free(pool, ptr);
 		return p;
 	}
@@ -293,7 +304,7 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 	if (err)
 		return fail(err);
 	if (!ptr)
-		return allocate(pool, HPI_POOL_GRAIN, bytes, 0);
+		return hpi_pool_allocate(pool, HPI_POOL_GRAIN, bytes, 0);
 	if (hpi_block_is_empty(pool, ptr)) {
 		if (!is_zero_size_block(pool, ptr))
 			return fail(not_a_block(pool, ptr));
@@ -320,6 +331,7 @@ int64_t hugepin_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes)
 
 	if (err)
 		return err;
+	hpi_garbage_collect(pool);
 	pthread_mutex_lock(&pool->growth);
 	err = hpi_segments_trim(pool, keep_bytes, &given);
 	pthread_mutex_unlock(&pool->growth);

@@ -10,7 +10,7 @@
  * space before it lacks. Segments of different rungs never touch: a block has one page size and one provider. A gap
  * is what a trimmed segment left, or what keeps two rungs apart; new segments go into gaps too.
  *
- * Locks: growth, then lock. growth is held over mapping and registering, which take long; lock never is, so blocks
+ * Locks: growth, then garbage.lock or lock, of which neither is held over the other. growth is held over mapping and registering, which take long; lock never is, so blocks
  * come and go while the pool grows. The table of segments is changed under both, read under either.
  */
 #ifndef HUGEPIN_POOL_H
@@ -45,6 +45,32 @@ struct hpi_memory {
 	uint64_t total_bytes, available_bytes;
 };
 
+struct hpi_live;
+
+/* Blocks given back but kept for a while, and the scopes that blocks were taken in; see pool_garbage.c and scope.c. */
+struct hpi_garbage {
+	/* What the options say; never changes. */
+	bool gathers;				/* blocks taken in no scope, too: threshold_bytes is not 0 */
+	bool never;				/* nothing is collected before its scope closes */
+	bool in_background;			/* what a closed scope had goes back in the reaper */
+	uint64_t threshold_bytes;
+	double fraction;
+
+	unsigned int scopes;			/* open; atomic */
+
+	pthread_mutex_t lock;
+	struct hpi_live **buckets;		/* blocks in scopes, by address */
+	size_t bucket_count, live_count;
+	struct hugepin_scope *open;
+	struct hpi_retired *queue;		/* of blocks taken in no scope */
+	uint64_t waiting_bytes;			/* in this queue and the scopes', to be collected */
+
+	struct hpi_retired *closed;		/* for the reaper */
+	pthread_cond_t wake;
+	pthread_t reaper;
+	bool reaping, stop;
+};
+
 struct hugepin_pool {
 	struct hugepin_context *ctx;
 	enum hugepin_pool_kind kind;
@@ -70,6 +96,8 @@ struct hugepin_pool {
 	char *window, *window_end;
 	char *nothing, *nothing_end;
 
+	struct hpi_garbage garbage;
+
 	pthread_mutex_t growth;
 	unsigned int warned[HPI_LADDER_MAX];	/* causes told, a bit each, by rung */
 
@@ -85,6 +113,11 @@ struct hugepin_pool {
 
 	uint64_t fenced, fenced_bytes;		/* blocks behind fences; atomic */
 };
+
+/* ---- pool.c ---- */
+
+/* hugepin_alloc_aligned() with the arguments checked; NULL with errno and the text set. */
+void *hpi_pool_allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags);
 
 /* ---- pool_options.c ---- */
 
@@ -167,6 +200,7 @@ int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *
 
 /* ---- pool_grow.c: needs growth held ---- */
 
+/* Success means that it is worth another look: there may still be no room. */
 int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes);
 int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, uint64_t bytes);
 
@@ -201,6 +235,52 @@ struct hpi_retired {
 
 uint64_t hpi_pool_fenced(const struct hugepin_pool *pool);	/* bytes */
 bool hpi_pool_let_pass(struct hugepin_pool *pool);		/* true: blocks came back from behind their fences */
+
+/* ---- scope.c ---- */
+
+/* A block that its user holds and that belongs to a scope. retired is first: it becomes that when it is freed. */
+struct hpi_live {
+	struct hpi_retired retired;
+	struct hpi_live *chain;			/* in the table by address */
+	struct hpi_live *prev, *next;		/* in its scope */
+	uint64_t requested;
+	bool clean;				/* to be cleared by hugepin_pool_clean() */
+};
+
+struct hugepin_scope {
+	struct hugepin_pool *pool;
+	struct hugepin_scope *prev, *next;	/* open ones of the pool */
+	struct hpi_live *live;
+	struct hpi_retired *gathered, *passed;	/* to be collected; passed over, until the scope closes */
+	uint64_t considered_bytes, chosen_bytes;	/* of what has been collected or passed over */
+	size_t away;				/* freed, but not yet garbage: behind fences */
+	bool closed;
+};
+
+/*
+ * Takes a block that is being freed out of its scope: for hpi_garbage_put(), or for hpi_scope_drop() if it does not come to
+ * that. NULL: it is in none.
+ */
+struct hpi_retired *hpi_scope_leave(struct hugepin_pool *pool, void *ptr);
+void hpi_scope_drop(struct hugepin_pool *pool, struct hugepin_scope *scope);	/* NULL is allowed */
+void hpi_scope_moved(struct hugepin_pool *pool, void *from, void *to);	/* @to takes the place of @from in its scope */
+/* As hugepin_scope_alloc(), with the arguments checked. */
+void *hpi_scope_take(struct hugepin_scope *scope, uint64_t bytes, unsigned int flags, bool clean);
+int hpi_scopes_check(struct hugepin_pool *pool);	/* -EBUSY: some are open */
+
+/* ---- pool_garbage.c ---- */
+
+void hpi_garbage_configure(struct hugepin_pool *pool);
+/* hugepin_free() without the text: at once, or as garbage. */
+int hpi_garbage_free(struct hugepin_pool *pool, void *ptr);
+/* A retired block that no fence holds any more; @retired is malloc()ed, and no longer the caller's. */
+void hpi_garbage_put(struct hugepin_pool *pool, struct hpi_retired *retired);
+void hpi_garbage_close(struct hugepin_pool *pool, struct hpi_retired *list);	/* what a scope had: goes back, now or soon */
+uint64_t hpi_garbage_collect(struct hugepin_pool *pool);	/* bytes that became free */
+/* All of it, whatever the options say: the pool is short of memory, or ends. */
+uint64_t hpi_garbage_reclaim(struct hugepin_pool *pool);
+void hpi_garbage_stop(struct hugepin_pool *pool);	/* ends the reaper, with nothing left of its work */
+void hpi_garbage_free_books(struct hugepin_pool *pool);
 
 /* ---- pool_stats.c ---- */
 

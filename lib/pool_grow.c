@@ -110,6 +110,8 @@ int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes)
 	int err;
 
 	err = hpi_pool_descend(pool, grow_on, &wish);
+	if ((err == -ENOMEM || err == -EDQUOT) && hpi_garbage_reclaim(pool))
+		return 0;			/* to look again: that may be enough */
 	if ((err == -ENOMEM || err == -EDQUOT) && give_way(pool, &wish))
 		err = hpi_pool_descend(pool, grow_on, &wish);
 	if (!err)

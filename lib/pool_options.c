@@ -160,6 +160,7 @@ int hpi_pool_configure(struct hugepin_pool *pool, int device)
 	kind = served_from(pool);
 	configure_memory(pool, kind);
 	read_reuse(pool);
+	hpi_garbage_configure(pool);
 	if (pool->kind == HUGEPIN_POOL_DEVICE)
 		return configure_device(pool, device);
 	text = hpi_options_string(options, kinds[kind].ladder);

@@ -669,6 +669,46 @@ struct hugepin_segment_info {
 int hugepin_pool_segment(const struct hugepin_pool *pool, size_t position, struct hugepin_segment_info *info);
 int hugepin_block_segment(const struct hugepin_pool *pool, const void *ptr, struct hugepin_segment_info *info);
 
+/* ---- Scopes: what is taken in one goes back when it closes ---- */
+
+struct hugepin_scope;		/* opaque; ended only by hugepin_scope_close() */
+
+/**
+ * hugepin_scope_open - a scope of a pool
+ * @out: set on success; the caller's, and the pool cannot be destroyed while it is open
+ *
+ * Scopes do not know of each other: they may overlap and be closed in any order.
+ * Return: 0, -ENOMEM, -EPERM (child of a fork). Since: 0.1
+ */
+int hugepin_scope_open(struct hugepin_pool *pool, struct hugepin_scope **out);
+
+/**
+ * hugepin_scope_alloc - take a block that goes back when the scope closes, unless it has been freed before
+ *
+ * As hugepin_alloc(). The block may be freed like any other, by any thread; hugepin_realloc() keeps it in its scope.
+ * Threads: any number in one scope. Since: 0.1
+ */
+void *hugepin_scope_alloc(struct hugepin_scope *scope, size_t bytes, unsigned int flags);
+
+/**
+ * hugepin_scope_close - give back all blocks that were taken in the scope
+ *
+ * Nothing, no device either, may still use the blocks that were not freed; those that were freed after streams stay behind
+ * their fences. Blocks go back inside the call, or by a thread of the pool's where FLAGS_eager_delete_scope is false. NULL is
+ * allowed. Since: 0.1
+ */
+void hugepin_scope_close(struct hugepin_scope *scope);
+
+/**
+ * hugepin_pool_collect - give garbage back now: blocks that were freed but gather (FLAGS_eager_delete_tensor_gb)
+ *
+ * As a collection does by itself once enough has gathered: of a scope's garbage no more than
+ * FLAGS_memory_fraction_of_eager_deletion goes back, and none where FLAGS_eager_delete_tensor_gb is negative. A pool that is
+ * short of memory takes back all of it before an allocation fails.
+ * Return: bytes that became free, or -EPERM. Since: 0.1
+ */
+int64_t hugepin_pool_collect(struct hugepin_pool *pool);
+
 /* ---- Variables: blocks with a name, kept by the module for the restart ---- */
 
 struct hugepin_variable;	/* opaque */
