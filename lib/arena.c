@@ -109,6 +109,16 @@ int hpi_arena_reserve(struct hpi_arena *arena)
 	return err ? err : hpi_table_reserve(&arena->table);
 }
 
+/* With room in the table. */
+static void use(struct hpi_arena *arena, struct chunk *c, uint64_t requested)
+{
+	c->state = CHUNK_USED;
+	c->requested = requested;
+	hpi_table_insert(&arena->table, c);
+	arena->active += c->bytes;
+	arena->requested += requested;
+}
+
 void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed)
 {
 	uint64_t rounded;
@@ -131,16 +141,33 @@ void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t byte
 	hpi_arena_carve(arena, c, hpi_round_up(c->addr, alignment), rounded);
 	if (zeroed)
 		*zeroed = c->clean == c->bytes;
-	c->state = CHUNK_USED;
-	c->requested = bytes;
-	hpi_table_insert(&arena->table, c);
-	arena->active += rounded;
-	arena->requested += bytes;
+	use(arena, c, bytes);
 	return (void *)c->addr;
 
 nothing_fits:
 	errno = ENOSPC;
 	return NULL;
+}
+
+void *hpi_arena_alloc_at(struct hpi_arena *arena, void *addr, uint64_t bytes, bool *zeroed)
+{
+	uint64_t rounded = to_grains(bytes);
+	struct chunk *c = hpi_bins_holding(&arena->bins, (uintptr_t)addr, rounded);
+
+	if (!c) {
+		errno = ENOSPC;
+		return NULL;
+	}
+	if (hpi_arena_reserve(arena)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	hpi_bins_remove(&arena->bins, c);
+	hpi_arena_carve(arena, c, (uintptr_t)addr, rounded);
+	if (zeroed)
+		*zeroed = c->clean == c->bytes;
+	use(arena, c, bytes);
+	return addr;
 }
 
 /* The user's block at @ptr, or NULL. */
@@ -211,6 +238,28 @@ int hpi_arena_return(struct hpi_arena *arena, void *ptr)
 	arena->retired -= c->bytes;
 	arena->retired_blocks--;
 	release(arena, c);
+	return 0;
+}
+
+int hpi_arena_split(struct hpi_arena *arena, void *ptr, uint64_t bytes, uint64_t rest)
+{
+	struct chunk *c = used_chunk(arena, ptr), *tail;
+	uint64_t rounded = to_grains(bytes);
+
+	if (!c || rounded >= c->bytes || rest > c->bytes - rounded)
+		return -EINVAL;
+	if (hpi_arena_reserve(arena))
+		return -ENOMEM;
+	arena->active -= c->bytes;
+	arena->requested -= c->requested;
+	hpi_table_remove(&arena->table, c->addr);
+	tail = hpi_store_take(&arena->store);
+	*tail = (struct chunk){ .addr = c->addr + rounded, .bytes = c->bytes - rounded };
+	chunk_link(tail, c->next);
+	chunk_link(c, tail);
+	c->bytes = rounded;
+	use(arena, c, bytes);
+	use(arena, tail, rest);
 	return 0;
 }
 

@@ -577,6 +577,11 @@ uint64_t hpi_arena_free_before(const struct hpi_arena *arena, const void *end);
 /* NULL when nothing fits (errno ENOSPC) or without memory for bookkeeping (ENOMEM); nothing is changed then. @zeroed is set
  * if the block's bytes are known to be zero. */
 void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed);
+/* The same at an address, a multiple of the grain. */
+void *hpi_arena_alloc_at(struct hpi_arena *arena, void *addr, uint64_t bytes, bool *zeroed);
+/* A block becomes two, next to each other: of @bytes at @ptr, and of @rest behind. -EINVAL: not a block in use, or too
+ * small; -ENOMEM. */
+int hpi_arena_split(struct hpi_arena *arena, void *ptr, uint64_t bytes, uint64_t rest);
 int hpi_arena_free(struct hpi_arena *arena, void *ptr);			/* -EINVAL: not a block in use */
 /* A block that its user has given back, but that must not be used yet: from then on only hpi_arena_return() takes it. */
 int hpi_arena_retire(struct hpi_arena *arena, void *ptr, uint64_t *bytes);	/* -EINVAL: not a block in use */

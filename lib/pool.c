@@ -22,6 +22,7 @@ static void free_books(struct hugepin_pool *pool)
 	hpi_arena_destroy(pool->arena);
 	hpi_arena_destroy(pool->zero_size);
 	hpi_garbage_free_books(pool);
+	hpi_extents_free_books(pool);
 	free(pool->segments);
 	free(pool);
 }
@@ -95,6 +96,7 @@ static int check_unused(struct hugepin_pool *pool)
 
 	pthread_mutex_lock(&pool->lock);
 	hpi_arena_stats(pool->arena, &arena);
+	hpi_extents_add_stats(pool, &arena);
 	hpi_arena_stats(pool->zero_size, &zero_size);
 	blocks = arena.active_blocks + zero_size.active_blocks + pool->variables;
 	bytes = arena.requested_bytes + pool->variable_requested;
@@ -126,7 +128,8 @@ static int give_everything_back(struct hugepin_pool *pool)
 	pthread_mutex_unlock(&pool->growth);
 	if (err)
 		return hpi_error_add(-EIO, "; the pool stays, with what could not be given back");
-	return hpi_window_release(pool);
+	err = hpi_extents_unmap(pool);
+	return err ? err : hpi_window_release(pool);
 }
 
 /* In a child the locks may be held by threads that are not here, so nothing is locked: only this thread is. */

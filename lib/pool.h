@@ -45,6 +45,21 @@ struct hpi_memory {
 	uint64_t total_bytes, available_bytes;
 };
 
+/* Address space and the arena over what is mapped there: the pool's window, or an extent. */
+struct hpi_space {
+	char *start, *end;
+	struct hpi_arena *arena;
+};
+
+struct hpi_extent {
+	struct hpi_extent *next;
+	struct hpi_space space;
+	void *reserved;				/* NULL: unmapped already */
+	uint64_t reserved_bytes;
+	bool taken;				/* by a plan */
+	bool clean;				/* for CLEAN blocks alone */
+};
+
 struct hpi_live;
 
 /* Blocks given back but kept for a while, and the scopes that blocks were taken in; see pool_garbage.c and scope.c. */
@@ -104,6 +119,8 @@ struct hugepin_pool {
 	pthread_mutex_t lock;
 	struct hpi_arena *arena;
 	struct hpi_arena *zero_size;		/* over [nothing, nothing_end) */
+	struct hpi_extent *extents;		/* beside the window, for plans */
+	struct hugepin_plan *plans;		/* open ones; under growth */
 	struct segment *segments;		/* ordered by address */
 	size_t segment_count, segment_room;
 	uint64_t leaving_bytes, registered_bytes;
@@ -157,6 +174,17 @@ int hpi_fill_zero(const struct hugepin_pool *pool, void *ptr, uint64_t bytes);
 int hpi_window_reserve(struct hugepin_pool *pool);
 int hpi_window_release(struct hugepin_pool *pool);
 
+/* ---- pool_extent.c: needs lock for reading, growth too for the rest ---- */
+
+struct hpi_space hpi_space_at(const struct hugepin_pool *pool, const void *ptr);	/* an extent, or the window */
+bool hpi_extent_is_taken(const struct hugepin_pool *pool, const void *ptr);
+void hpi_extents_add_stats(const struct hugepin_pool *pool, struct hpi_arena_stats *stats);
+uint64_t hpi_extents_mapped(const struct hugepin_pool *pool);
+/* Takes one that is not taken and has room for @bytes, mapped or not, or makes it. */
+int hpi_extent_get(struct hugepin_pool *pool, uint64_t bytes, bool clean, struct hpi_extent **out);
+int hpi_extents_unmap(struct hugepin_pool *pool);		/* their address space, at the pool's end */
+void hpi_extents_free_books(struct hugepin_pool *pool);
+
 /* ---- pool_ladder.c: needs growth held ---- */
 
 #define HPI_RUNG_SKIPPED	1		/* this rung is not for such a request: no failure */
@@ -179,8 +207,8 @@ struct place {
 };
 
 /* The place in the window where mapping fewest bytes of @rung makes room for a block. False: there is none. */
-bool hpi_place_block(const struct hugepin_pool *pool, size_t rung, uint64_t alignment, uint64_t bytes,
-		     struct place *out);
+bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *space, size_t rung, uint64_t alignment,
+		     uint64_t bytes, struct place *out);
 /* The place where mapping lets the block at @ptr, of @old bytes, grow to @bytes. */
 bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const void *ptr, uint64_t old, uint64_t bytes,
 			 struct place *out);
@@ -194,6 +222,7 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
  * refuses, it stays, leaving; the next try goes on from there.
  */
 int hpi_segment_unmap(struct hugepin_pool *pool, size_t position);
+int hpi_segments_unmap_in(struct hugepin_pool *pool, const struct hpi_space *space);	/* all there; it has no blocks */
 uint64_t hpi_segments_idle(struct hugepin_pool *pool);		/* bytes of the segments that are wholly free */
 /* From the end of the window on, until no more than @keep_bytes are mapped; @given is added to. The first error. */
 int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given);
@@ -202,12 +231,18 @@ int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *
 
 /* Success means that it is worth another look: there may still be no room. */
 int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes);
+int hpi_pool_grow_in(struct hugepin_pool *pool, const struct hpi_space *space, uint64_t bytes);	/* by the need alone */
 int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, uint64_t bytes);
 
 /* ---- pool_block.c: blocks come and go ---- */
 
 /* Grows the pool if it must. -ENOMEM, -EDQUOT, -EIO, with the text set. @zeroed: see hpi_arena_alloc(). */
 int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out);
+/*
+ * Blocks of these sizes, none of them 0, back to back, each to be freed by itself; all or nothing. They are booked in the
+ * arena however small they are.
+ */
+int hpi_block_take_run(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, void *out[]);
 int hpi_block_free(struct hugepin_pool *pool, void *ptr);	/* -EINVAL without a text: not a block in use */
 /*
  * Takes a block from its user without making it free: garbage, or behind a fence. Counts as a free, and as deferred
@@ -229,6 +264,7 @@ struct hpi_retired {
 	void *ptr;
 	uint64_t bytes;
 	struct hugepin_scope *scope;		/* it was taken in, or NULL */
+	bool kept;				/* nobody else has its place before the scope closes */
 };
 
 /* ---- pool_fence.c: blocks behind fences; no locks held ---- */
@@ -264,8 +300,11 @@ struct hugepin_scope {
 struct hpi_retired *hpi_scope_leave(struct hugepin_pool *pool, void *ptr);
 void hpi_scope_drop(struct hugepin_pool *pool, struct hugepin_scope *scope);	/* NULL is allowed */
 void hpi_scope_moved(struct hugepin_pool *pool, void *from, void *to);	/* @to takes the place of @from in its scope */
-/* As hugepin_scope_alloc(), with the arguments checked. */
-void *hpi_scope_take(struct hugepin_scope *scope, uint64_t bytes, unsigned int flags, bool clean);
+/* To have a block in a scope: first what it takes to note it (NULL with errno and the text set; free() it if it comes to
+ * nothing), then the block. */
+struct hpi_live *hpi_scope_note(struct hugepin_scope *scope);
+void hpi_scope_enter(struct hugepin_scope *scope, struct hpi_live *live, void *ptr);
+void hpi_scope_end(struct hugepin_scope *scope, bool at_once);	/* at_once: not in the background, whatever the options say */
 int hpi_scopes_check(struct hugepin_pool *pool);	/* -EBUSY: some are open */
 
 /* ---- pool_garbage.c ---- */
@@ -275,7 +314,7 @@ void hpi_garbage_configure(struct hugepin_pool *pool);
 int hpi_garbage_free(struct hugepin_pool *pool, void *ptr);
 /* A retired block that no fence holds any more; @retired is malloc()ed, and no longer the caller's. */
 void hpi_garbage_put(struct hugepin_pool *pool, struct hpi_retired *retired);
-void hpi_garbage_close(struct hugepin_pool *pool, struct hpi_retired *list);	/* what a scope had: goes back, now or soon */
+void hpi_garbage_close(struct hugepin_pool *pool, struct hpi_retired *list, bool at_once);	/* what a scope had */
 uint64_t hpi_garbage_collect(struct hugepin_pool *pool);	/* bytes that became free */
 /* All of it, whatever the options say: the pool is short of memory, or ends. */
 uint64_t hpi_garbage_reclaim(struct hugepin_pool *pool);

@@ -17,6 +17,14 @@ bool hpi_block_is_empty(const struct hugepin_pool *pool, const void *ptr)
 	return (const char *)ptr >= pool->nothing && (const char *)ptr < pool->nothing_end;
 }
 
+/* Where the block at @ptr is booked. Needs lock. */
+static struct hpi_arena *arena_of(const struct hugepin_pool *pool, const void *ptr)
+{
+	if (hpi_block_is_empty(pool, ptr))
+		return pool->zero_size;
+	return pool->extents ? hpi_space_at(pool, ptr).arena : pool->arena;
+}
+
 /* A block from what is mapped. -ENOSPC: nothing fits. */
 static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
 {
@@ -105,12 +113,52 @@ int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes
 	return err;
 }
 
+/* Cuts what was taken for a run into its blocks; -ENOMEM: those before @*done are blocks, and one with all the rest. */
+static int cut(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, uint64_t total, void *out[], size_t *done)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	for (*done = 0; *done + 1 < count && !err; ++*done) {
+		total -= hpi_round_up(sizes[*done], HPI_POOL_GRAIN);
+		err = hpi_arena_split(pool->arena, out[*done], sizes[*done], total);
+		if (err)
+			break;
+		out[*done + 1] = (char *)out[*done] + hpi_round_up(sizes[*done], HPI_POOL_GRAIN);
+	}
+	pool->allocs += *done;
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+int hpi_block_take_run(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, void *out[])
+{
+	uint64_t total = 0;
+	size_t i, done;
+	int err;
+
+	for (i = 0; i + 1 < count; i++)
+		total += hpi_round_up(sizes[i], HPI_POOL_GRAIN);
+	total += sizes[i];
+	err = take(pool, HPI_POOL_GRAIN, total, NULL, &out[0]);
+	if (err == -ENOSPC)
+		err = take_growing(pool, HPI_POOL_GRAIN, total, NULL, &out[0]);
+	if (err)
+		return err;
+	err = cut(pool, sizes, count, total, out, &done);
+	if (!err)
+		return 0;
+	for (i = 0; i <= done; i++)
+		hpi_block_free(pool, out[i]);
+	return err;
+}
+
 int hpi_block_free(struct hugepin_pool *pool, void *ptr)
 {
 	int err;
 
 	pthread_mutex_lock(&pool->lock);
-	err = hpi_arena_free(hpi_block_is_empty(pool, ptr) ? pool->zero_size : pool->arena, ptr);
+	err = hpi_arena_free(arena_of(pool, ptr), ptr);
 	if (!err)
 		pool->frees++;
 	pthread_mutex_unlock(&pool->lock);
@@ -126,7 +174,7 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
 		return hpi_block_free(pool, ptr);
 	}
 	pthread_mutex_lock(&pool->lock);
-	err = hpi_arena_retire(pool->arena, ptr, bytes);
+	err = hpi_arena_retire(arena_of(pool, ptr), ptr, bytes);
 	if (!err)
 		pool->frees++;
 	pthread_mutex_unlock(&pool->lock);
@@ -150,6 +198,6 @@ int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes)
 void hpi_block_return(struct hugepin_pool *pool, void *ptr)
 {
 	pthread_mutex_lock(&pool->lock);
-	hpi_arena_return(pool->arena, ptr);
+	hpi_arena_return(arena_of(pool, ptr), ptr);
 	pthread_mutex_unlock(&pool->lock);
 }

@@ -134,7 +134,7 @@ static struct hpi_retired *put(struct hpi_garbage *garbage, struct hpi_retired *
 	retired->next = NULL;
 	if (scope ? scope->closed : !garbage->gathers)
 		return retired;
-	if (scope && garbage->never) {
+	if (scope && (garbage->never || retired->kept)) {
 		push(&scope->passed, retired);
 		return NULL;
 	}
@@ -189,6 +189,18 @@ uint64_t hpi_garbage_collect(struct hugepin_pool *pool)
 	return release(pool, list);
 }
 
+/* All but what keeps its place. With garbage.lock held. */
+static void take_passed(struct hugepin_scope *scope, struct hpi_retired **out)
+{
+	struct hpi_retired *list = scope->passed, *next;
+
+	scope->passed = NULL;
+	for (; list; list = next) {
+		next = list->next;
+		push(list->kept ? &scope->passed : out, list);
+	}
+}
+
 uint64_t hpi_garbage_reclaim(struct hugepin_pool *pool)
 {
 	struct hpi_garbage *garbage = &pool->garbage;
@@ -197,10 +209,8 @@ uint64_t hpi_garbage_reclaim(struct hugepin_pool *pool)
 
 	pthread_mutex_lock(&garbage->lock);
 	list = collect(garbage);
-	for (scope = garbage->open; scope; scope = scope->next) {
-		splice(&list, scope->passed);
-		scope->passed = NULL;
-	}
+	for (scope = garbage->open; scope; scope = scope->next)
+		take_passed(scope, &list);
 	splice(&list, garbage->closed);
 	garbage->closed = NULL;
 	pthread_mutex_unlock(&garbage->lock);
@@ -249,13 +259,13 @@ static bool have_reaper(struct hugepin_pool *pool)
 	return garbage->reaping;
 }
 
-void hpi_garbage_close(struct hugepin_pool *pool, struct hpi_retired *list)
+void hpi_garbage_close(struct hugepin_pool *pool, struct hpi_retired *list, bool at_once)
 {
 	struct hpi_garbage *garbage = &pool->garbage;
 
 	if (!list)
 		return;
-	if (garbage->in_background) {
+	if (garbage->in_background && !at_once) {
 		pthread_mutex_lock(&garbage->lock);
 		if (have_reaper(pool)) {
 			splice(&garbage->closed, list);

@@ -12,8 +12,10 @@
 
 /* What the growth is for: a new block, or @ptr to become larger. */
 struct wish {
+	struct hpi_space space;
 	uint64_t alignment, bytes, old;
 	const void *ptr;
+	bool exact;				/* no more than is needed */
 };
 
 static uint64_t min_bytes(uint64_t a, uint64_t b)
@@ -74,15 +76,15 @@ static int grow_on(struct hugepin_pool *pool, size_t rung, void *arg)
 	int err;
 
 	if (wish->ptr ? !hpi_place_extension(pool, rung, wish->ptr, wish->old, wish->bytes, &place) :
-			!hpi_place_block(pool, rung, wish->alignment, wish->bytes, &place))
+			!hpi_place_block(pool, &wish->space, rung, wish->alignment, wish->bytes, &place))
 		return hpi_error(-ENOMEM, "no room in the %s pool's %llu bytes of address space", hpi_pool_name(pool),
-				 (unsigned long long)(pool->window_end - pool->window));
+				 (unsigned long long)(wish->space.end - wish->space.start));
 	if (!place.need)		/* another thread has freed enough meanwhile */
 		return 0;
-	first = bytes = bytes_to_map(pool, rung, &place);
+	first = bytes = wish->exact ? place.need : bytes_to_map(pool, rung, &place);
 	while ((err = hpi_segment_map(pool, rung, &place, bytes)) && bytes > place.need)
 		bytes = hpi_growth_less(pool, bytes, place.need, granule_of(pool, rung), err);
-	if (!err)
+	if (!err && !wish->exact)
 		hpi_growth_took(pool, bytes, bytes < first);
 	return err;
 }
@@ -104,27 +106,44 @@ static bool give_way(struct hugepin_pool *pool, const struct wish *wish)
 	return given > 0;
 }
 
-int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes)
+static int grow(struct hugepin_pool *pool, struct wish *wish)
 {
-	struct wish wish = { .alignment = max_bytes(alignment, HPI_POOL_GRAIN), .bytes = bytes };
 	int err;
 
-	err = hpi_pool_descend(pool, grow_on, &wish);
+	err = hpi_pool_descend(pool, grow_on, wish);
 	if ((err == -ENOMEM || err == -EDQUOT) && hpi_garbage_reclaim(pool))
 		return 0;			/* to look again: that may be enough */
-	if ((err == -ENOMEM || err == -EDQUOT) && give_way(pool, &wish))
-		err = hpi_pool_descend(pool, grow_on, &wish);
+	if ((err == -ENOMEM || err == -EDQUOT) && give_way(pool, wish))
+		err = hpi_pool_descend(pool, grow_on, wish);
 	if (!err)
 		return 0;
 	/* What a rung met (not on this machine, no descriptor left) is in the text; who asks for memory got none. */
 	if (err != -EDQUOT && err != -EIO)
 		err = -ENOMEM;
-	return hpi_pool_refuse(pool, err, "growing for a block", bytes);
+	return hpi_pool_refuse(pool, err, "growing for a block", wish->bytes);
+}
+
+int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes)
+{
+	struct wish wish = {
+		.space = hpi_space_at(pool, pool->window),
+		.alignment = max_bytes(alignment, HPI_POOL_GRAIN),
+		.bytes = bytes,
+	};
+
+	return grow(pool, &wish);
+}
+
+int hpi_pool_grow_in(struct hugepin_pool *pool, const struct hpi_space *space, uint64_t bytes)
+{
+	struct wish wish = { .space = *space, .alignment = HPI_POOL_GRAIN, .bytes = bytes, .exact = true };
+
+	return grow(pool, &wish);
 }
 
 int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, uint64_t bytes)
 {
-	struct wish wish = { .bytes = bytes, .ptr = ptr, .old = old };
+	struct wish wish = { .space = hpi_space_at(pool, ptr), .bytes = bytes, .ptr = ptr, .old = old };
 	size_t rung;
 	int err = -ENOSPC;
 

@@ -12,14 +12,30 @@ struct gap {
 	const struct segment *left, *right;
 };
 
-static struct gap gap_before(const struct hugepin_pool *pool, size_t position)
+static bool is_in(const struct hpi_space *space, const struct segment *segment)
 {
-	const struct segment *left = position ? &pool->segments[position - 1] : NULL;
-	const struct segment *right = position < pool->segment_count ? &pool->segments[position] : NULL;
+	return (char *)segment->mapping.addr >= space->start && (char *)segment->mapping.addr < space->end;
+}
+
+/* Positions of the segments of @space: from @*first on, before @*end. Without any both are where one would go. */
+static void segments_in(const struct hugepin_pool *pool, const struct hpi_space *space, size_t *first, size_t *end)
+{
+	*first = 0;
+	while (*first < pool->segment_count && (char *)pool->segments[*first].mapping.addr < space->start)
+		++*first;
+	for (*end = *first; *end < pool->segment_count && is_in(space, &pool->segments[*end]);)
+		++*end;
+}
+
+static struct gap gap_before(const struct hugepin_pool *pool, const struct hpi_space *space, size_t position,
+			     size_t first, size_t end)
+{
+	const struct segment *left = position > first ? &pool->segments[position - 1] : NULL;
+	const struct segment *right = position < end ? &pool->segments[position] : NULL;
 
 	return (struct gap){
-		.start = left ? (char *)left->mapping.addr + left->mapping.bytes : pool->window,
-		.end = right ? right->mapping.addr : pool->window_end,
+		.start = left ? (char *)left->mapping.addr + left->mapping.bytes : space->start,
+		.end = right ? right->mapping.addr : space->end,
 		.left = left,
 		.right = right,
 	};
@@ -49,8 +65,8 @@ static bool measure(const struct hugepin_pool *pool, const struct gap *gap, size
 	return place->need <= place->room;
 }
 
-static bool place_in_gap(const struct hugepin_pool *pool, const struct gap *gap, size_t rung, uint64_t alignment,
-			 uint64_t bytes, struct place *place)
+static bool place_in_gap(const struct hugepin_pool *pool, const struct hpi_arena *arena, const struct gap *gap,
+			 size_t rung, uint64_t alignment, uint64_t bytes, struct place *place)
 {
 	uint64_t step = address_step(&pool->ladder.rungs[rung], bytes), before = 0;
 	bool joins = gap->left && gap->left->rung == rung;
@@ -60,7 +76,7 @@ static bool place_in_gap(const struct hugepin_pool *pool, const struct gap *gap,
 		addr += HPI_2M;
 	addr = hpi_round_up(addr, step);
 	if (joins && addr == (uintptr_t)gap->start)
-		before = hpi_arena_free_before(pool->arena, gap->start);
+		before = hpi_arena_free_before(arena, gap->start);
 	at = hpi_round_up(addr - before, alignment);
 	if (at > addr)
 		addr = at & ~(step - 1);
@@ -68,21 +84,23 @@ static bool place_in_gap(const struct hugepin_pool *pool, const struct gap *gap,
 	return measure(pool, gap, rung, at + bytes, place);
 }
 
-bool hpi_place_block(const struct hugepin_pool *pool, size_t rung, uint64_t alignment, uint64_t bytes,
-		     struct place *out)
+bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *space, size_t rung, uint64_t alignment,
+		     uint64_t bytes, struct place *out)
 {
 	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 	struct place place;
+	size_t i, first, end;
 	bool found = false;
-	size_t i;
 
-	if (bytes > (uint64_t)(pool->window_end - pool->window))
+	if (bytes > (uint64_t)(space->end - space->start))
 		return false;
 	pthread_mutex_lock(lock);
-	for (i = 0; i <= pool->segment_count; i++) {
-		struct gap gap = gap_before(pool, i);
+	segments_in(pool, space, &first, &end);
+	for (i = first; i <= end; i++) {
+		struct gap gap = gap_before(pool, space, i, first, end);
 
-		if (!place_in_gap(pool, &gap, rung, alignment, bytes, &place) || (found && place.need >= out->need))
+		if (!place_in_gap(pool, space->arena, &gap, rung, alignment, bytes, &place) ||
+		    (found && place.need >= out->need))
 			continue;
 		*out = place;
 		found = true;
@@ -96,16 +114,18 @@ bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const voi
 {
 	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 	const char *behind = (const char *)ptr + hpi_round_up(old, HPI_POOL_GRAIN);
+	const struct hpi_space space = hpi_space_at(pool, ptr);
+	size_t i, first, end;
 	bool found = false;
-	size_t i;
 
-	if (bytes > (uint64_t)(pool->window_end - pool->window))
+	if (bytes > (uint64_t)(space.end - space.start))
 		return false;
 	pthread_mutex_lock(lock);
-	for (i = 1; i <= pool->segment_count && !found; i++) {
-		struct gap gap = gap_before(pool, i);
+	segments_in(pool, &space, &first, &end);
+	for (i = first + 1; i <= end && !found; i++) {
+		struct gap gap = gap_before(pool, &space, i, first, end);
 
-		if (gap.left->rung != rung || gap.start - hpi_arena_free_before(pool->arena, gap.start) != behind)
+		if (gap.left->rung != rung || gap.start - hpi_arena_free_before(space.arena, gap.start) != behind)
 			continue;
 		out->addr = gap.start;
 		found = measure(pool, &gap, rung, (uintptr_t)ptr + bytes, out);

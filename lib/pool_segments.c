@@ -113,7 +113,7 @@ static int enter(struct hugepin_pool *pool, struct segment *segment)
 	int err;
 
 	pthread_mutex_lock(&pool->lock);
-	err = hpi_arena_add(pool->arena, mapping->addr, mapping->bytes, mapping->zeroed);
+	err = hpi_arena_add(hpi_space_at(pool, mapping->addr).arena, mapping->addr, mapping->bytes, mapping->zeroed);
 	if (!err) {
 		segment->leaving = false;
 		pool->leaving_bytes -= mapping->bytes;
@@ -173,7 +173,8 @@ int hpi_segment_unmap(struct hugepin_pool *pool, size_t position)
 
 	if (!segment->leaving) {
 		pthread_mutex_lock(&pool->lock);
-		err = hpi_arena_remove(pool->arena, segment->mapping.addr, segment->mapping.bytes);
+		err = hpi_arena_remove(hpi_space_at(pool, segment->mapping.addr).arena, segment->mapping.addr,
+				       segment->mapping.bytes);
 		if (!err) {
 			segment->leaving = true;
 			pool->leaving_bytes += segment->mapping.bytes;
@@ -183,12 +184,28 @@ int hpi_segment_unmap(struct hugepin_pool *pool, size_t position)
 	return err ? err : expel(pool, position);
 }
 
+int hpi_segments_unmap_in(struct hugepin_pool *pool, const struct hpi_space *space)
+{
+	int err = 0;
+	size_t i;
+
+	for (i = pool->segment_count; i && !err; i--) {
+		const char *addr = pool->segments[i - 1].mapping.addr;
+
+		if (addr >= space->start && addr < space->end)
+			err = hpi_segment_unmap(pool, i - 1);
+	}
+	return err;
+}
+
 static bool is_idle(struct hugepin_pool *pool, const struct segment *segment)
 {
 	bool idle;
 
 	pthread_mutex_lock(&pool->lock);
-	idle = hpi_arena_is_free(pool->arena, segment->mapping.addr, segment->mapping.bytes);
+	idle = !hpi_extent_is_taken(pool, segment->mapping.addr) &&
+	       hpi_arena_is_free(hpi_space_at(pool, segment->mapping.addr).arena, segment->mapping.addr,
+				 segment->mapping.bytes);
 	pthread_mutex_unlock(&pool->lock);
 	return idle;
 }

@@ -12,7 +12,7 @@
 
 uint64_t hpi_pool_mapped(const struct hugepin_pool *pool)
 {
-	return hpi_arena_mapped(pool->arena) + pool->leaving_bytes + pool->variable_bytes;
+	return hpi_arena_mapped(pool->arena) + hpi_extents_mapped(pool) + pool->leaving_bytes + pool->variable_bytes;
 }
 
 void hpi_pool_note_peaks(struct hugepin_pool *pool)
@@ -20,6 +20,7 @@ void hpi_pool_note_peaks(struct hugepin_pool *pool)
 	struct hpi_arena_stats arena;
 
 	hpi_arena_stats(pool->arena, &arena);
+	hpi_extents_add_stats(pool, &arena);
 	pool->peak_active = MAX(pool->peak_active, arena.active_bytes + pool->variable_bytes);
 	pool->peak_requested = MAX(pool->peak_requested, arena.requested_bytes + pool->variable_requested);
 	pool->peak_mapped = MAX(pool->peak_mapped, hpi_pool_mapped(pool));
@@ -42,6 +43,7 @@ static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats 
 	struct hpi_arena_stats arena, zero_size;
 
 	hpi_arena_stats(pool->arena, &arena);
+	hpi_extents_add_stats(pool, &arena);
 	hpi_arena_stats(pool->zero_size, &zero_size);
 	*out = (struct hugepin_pool_stats){
 		.active_bytes = arena.active_bytes + pool->variable_bytes,

@@ -100,7 +100,7 @@ static void scope_unlink(struct hugepin_scope *scope, struct hpi_live *live)
 		live->next->prev = live->prev;
 }
 
-static struct hpi_live *make_live(struct hugepin_scope *scope)
+struct hpi_live *hpi_scope_note(struct hugepin_scope *scope)
 {
 	struct hpi_garbage *garbage = &scope->pool->garbage;
 	struct hpi_live *live = books(1, sizeof(*live));
@@ -120,27 +120,16 @@ no_memory:
 	return NULL;
 }
 
-void *hpi_scope_take(struct hugepin_scope *scope, uint64_t bytes, unsigned int flags, bool clean)
+void hpi_scope_enter(struct hugepin_scope *scope, struct hpi_live *live, void *ptr)
 {
-	struct hugepin_pool *pool = scope->pool;
-	struct hpi_live *live = make_live(scope);
-	void *ptr;
+	struct hpi_garbage *garbage = &scope->pool->garbage;
 
-	if (!live)
-		return NULL;
-	ptr = hpi_pool_allocate(pool, HPI_POOL_GRAIN, bytes, flags);
-	if (!ptr) {
-		free(live);
-		return NULL;
-	}
-	live->retired = (struct hpi_retired){ .ptr = ptr, .scope = scope };
-	live->requested = bytes;
-	live->clean = clean;
-	pthread_mutex_lock(&pool->garbage.lock);
-	table_insert(&pool->garbage, live);
+	live->retired.ptr = ptr;
+	live->retired.scope = scope;
+	pthread_mutex_lock(&garbage->lock);
+	table_insert(garbage, live);
 	scope_link(scope, live);
-	pthread_mutex_unlock(&pool->garbage.lock);
-	return ptr;
+	pthread_mutex_unlock(&garbage->lock);
 }
 
 struct hpi_retired *hpi_scope_leave(struct hugepin_pool *pool, void *ptr)
@@ -228,6 +217,8 @@ int hugepin_scope_open(struct hugepin_pool *pool, struct hugepin_scope **out)
 void *hugepin_scope_alloc(struct hugepin_scope *scope, size_t bytes, unsigned int flags)
 {
 	int err = hpi_context_check(scope->pool->ctx);
+	struct hpi_live *live;
+	void *ptr;
 
 	if (!err && flags & ~HUGEPIN_ALLOC_ZERO)
 		err = hpi_error(-EINVAL, "unknown flags %#x for an allocation in a scope", flags & ~HUGEPIN_ALLOC_ZERO);
@@ -235,7 +226,15 @@ void *hugepin_scope_alloc(struct hugepin_scope *scope, size_t bytes, unsigned in
 		errno = -err;
 		return NULL;
 	}
-	return hpi_scope_take(scope, bytes, flags, false);
+	live = hpi_scope_note(scope);
+	if (!live)
+		return NULL;
+	ptr = hpi_pool_allocate(scope->pool, HPI_POOL_GRAIN, bytes, flags);
+	if (ptr)
+		hpi_scope_enter(scope, live, ptr);
+	else
+		free(live);
+	return ptr;
 }
 
 static void append(struct hpi_retired **list, struct hpi_retired *more)
@@ -289,6 +288,11 @@ static void forget(struct hugepin_scope *scope)
 
 void hugepin_scope_close(struct hugepin_scope *scope)
 {
+	hpi_scope_end(scope, false);
+}
+
+void hpi_scope_end(struct hugepin_scope *scope, bool at_once)
+{
 	struct hpi_retired *list = NULL;
 	struct hpi_live *live, *next;
 	struct hugepin_pool *pool;
@@ -316,5 +320,5 @@ void hugepin_scope_close(struct hugepin_scope *scope)
 	}
 	if (last)
 		free(scope);
-	hpi_garbage_close(pool, list);
+	hpi_garbage_close(pool, list, at_once);
 }

@@ -521,6 +521,7 @@ int hugepin_pool_create_on(struct hugepin_context *ctx, enum hugepin_pool_kind k
 int hugepin_pool_destroy(struct hugepin_pool *pool);
 
 #define HUGEPIN_ALLOC_ZERO	(1u << 0)	/* all bytes zero; free of cost on memory that is known to be zero */
+#define HUGEPIN_ALLOC_CLEAN	(1u << 1)	/* in plans only: zero, and again after each hugepin_pool_clean() */
 
 /**
  * hugepin_alloc - take a block
@@ -708,6 +709,75 @@ void hugepin_scope_close(struct hugepin_scope *scope);
  * Return: bytes that became free, or -EPERM. Since: 0.1
  */
 int64_t hugepin_pool_collect(struct hugepin_pool *pool);
+
+/* ---- Groups: parameters next to each other ---- */
+
+/**
+ * hugepin_group_alloc - take blocks of these sizes, group by group next to each other
+ * @sizes: bytes of each, > 0
+ * @count: > 0
+ * @flags: OR of HUGEPIN_ALLOC_ZERO
+ * @out:   room for @count pointers; unspecified on failure
+ *
+ * Within a group a block begins at the next multiple of 64 bytes behind the one before. A group has at most
+ * FLAGS_fuse_parameter_groups_size blocks and FLAGS_fuse_parameter_memory_size of memory, but one block at least; all are one
+ * group where no option of Paddle's is set. Each block is freed by itself, by hugepin_free().
+ * Return: 0, or, with nothing taken, -EINVAL and what hugepin_alloc() gives. Since: 0.1
+ */
+int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, unsigned int flags, void *out[]);
+
+/* ---- Plans: the memory of one graph, laid out as static_memory_policy says ---- */
+
+struct hugepin_plan;		/* opaque; ended only by hugepin_plan_end() */
+
+/**
+ * hugepin_plan_begin - begin a plan
+ * @bytes: what it needs. Policy 2: all that it can have, > 0. 3 and 4: mapped to begin with. 0: not looked at
+ * @out:   set on success; the caller's, and the pool cannot be destroyed while it is open
+ *
+ * Policy 0: its blocks lie anywhere in the pool. 2: plans share one extent, one after the other; if it is too small its pages
+ * are given back first and others taken: when those cannot be had the old ones are gone. 3: an extent for each plan that is
+ * open, in address space reserved once, that grows at its end. 4: one such extent, shared like that of 2. An extent keeps its
+ * pages between plans, until hugepin_pool_trim() or a shortage.
+ *
+ * Return: 0, -EBUSY (2 and 4: another plan is open, or blocks of the last one wait for a device), -EINVAL, what hugepin_alloc()
+ * gives. Since: 0.1
+ */
+int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin_plan **out);
+
+/**
+ * hugepin_plan_alloc - take a block in a plan
+ * @flags: OR of HUGEPIN_ALLOC_ZERO, HUGEPIN_ALLOC_CLEAN
+ *
+ * Aligned to 64 bytes. It may be freed by hugepin_free(), and is used again within the plan then; hugepin_plan_end() gives back
+ * the others. hugepin_realloc() does not take it.
+ *
+ * HUGEPIN_ALLOC_CLEAN: zero now, and after each hugepin_pool_clean(). With atomic_clean_policy 0 such blocks lie next to each
+ * other and keep their place until the plan ends, freed or not; with 1 they lie anywhere, like the others.
+ *
+ * Return: the block, or NULL with errno as of hugepin_alloc(); ENOMEM also when an extent of fixed size is full. Since: 0.1
+ */
+void *hugepin_plan_alloc(struct hugepin_plan *plan, size_t bytes, unsigned int flags);
+
+/** hugepin_plan_address, hugepin_plan_bytes - its extent, as mapped now; NULL and 0 under policy 0. Since: 0.1 */
+void *hugepin_plan_address(const struct hugepin_plan *plan);
+uint64_t hugepin_plan_bytes(const struct hugepin_plan *plan);
+
+/**
+ * hugepin_plan_end - end a plan and give back its blocks
+ *
+ * Nothing, no device either, may still use those that were not freed. NULL is allowed. Since: 0.1
+ */
+void hugepin_plan_end(struct hugepin_plan *plan);
+
+/**
+ * hugepin_pool_clean - the beginning of a step: clear the CLEAN blocks of all open plans
+ *
+ * With atomic_clean_policy 0 in one pass over each plan's; with 1 one by one, those that are in use. What is taken later in the
+ * step is cleared then. Nothing may use the blocks meanwhile.
+ * Return: bytes cleared, or -EPERM. Since: 0.1
+ */
+int64_t hugepin_pool_clean(struct hugepin_pool *pool);
 
 /* ---- Variables: blocks with a name, kept by the module for the restart ---- */
 

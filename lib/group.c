@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Groups: parameters next to each other, so that one collective call takes many; by count and by bytes, as Paddle's
+ * FLAGS_fuse_parameter_groups_size and FLAGS_fuse_parameter_memory_size say.
+ */
+#include "pool.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+struct limits {
+	size_t count;
+	uint64_t bytes;
+};
+
+/* Without an option of Paddle's that is set, all is one group. A memory size of 0 means one group, too. */
+static struct limits limits_of(const struct hugepin_options *options)
+{
+	struct limits limits = { .count = SIZE_MAX, .bytes = UINT64_MAX };
+	int64_t count = hpi_options_int(options, HPI_OPT_PADDLE_FUSE_GROUPS_SIZE);
+
+	if (!hpi_options_dialect_active(options, "paddle"))
+		return limits;
+	if (hpi_options_scaled(options, HPI_OPT_PADDLE_FUSE_MEMORY_MB, &limits.bytes) && !limits.bytes)
+		return (struct limits){ .count = SIZE_MAX, .bytes = UINT64_MAX };
+	if (count > 0)
+		limits.count = (size_t)count;
+	return limits;
+}
+
+static int check(const uint64_t sizes[], size_t count)
+{
+	uint64_t total = 0;
+	size_t i;
+
+	if (!count || !sizes)
+		return hpi_error(-EINVAL, "a group of %zu parameters with sizes at %p", count, (const void *)sizes);
+	for (i = 0; i < count; i++) {
+		if (!sizes[i])
+			return hpi_error(-EINVAL, "parameter %zu of %zu has 0 bytes", i, count);
+		if (sizes[i] > INT64_MAX - HPI_POOL_GRAIN - total)
+			return hpi_error(-EINVAL, "parameters 0 to %zu of %zu have together more than %lld bytes", i, count,
+					 (long long)INT64_MAX);
+		total += hpi_round_up(sizes[i], HPI_POOL_GRAIN);
+	}
+	return 0;
+}
+
+/* How many of them make the next group: one at least, even if it alone is larger than the limit. */
+static size_t next_group(const struct limits *limits, const uint64_t sizes[], size_t count)
+{
+	uint64_t bytes = sizes[0];
+	size_t n;
+
+	for (n = 1; n < count && n < limits->count; n++) {
+		if (bytes > limits->bytes || sizes[n] > limits->bytes - bytes)
+			break;
+		bytes += sizes[n];
+	}
+	return n;
+}
+
+static void undo(struct hugepin_pool *pool, void *const out[], size_t count)
+{
+	char text[768];
+
+	snprintf(text, sizeof(text), "%s", hugepin_error());
+	while (count)
+		hpi_block_free(pool, out[--count]);
+	hpi_error(-ENOMEM, "%s", text);
+}
+
+int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, unsigned int flags, void *out[])
+{
+	struct limits limits;
+	size_t done, n, i;
+	int err = hpi_context_check(pool->ctx);
+
+	if (!err && flags & ~HUGEPIN_ALLOC_ZERO)
+		err = hpi_error(-EINVAL, "unknown flags %#x for groups", flags & ~HUGEPIN_ALLOC_ZERO);
+	if (!err)
+		err = check(sizes, count);
+	if (err)
+		return err;
+	limits = limits_of(pool->ctx->options);
+	for (done = 0; done < count && !err; done += n) {
+		n = next_group(&limits, &sizes[done], count - done);
+		err = hpi_block_take_run(pool, &sizes[done], n, &out[done]);
+		if (err)
+			break;
+	}
+	for (i = 0; i < count && !err; i++)
+		err = hpi_fill_block(pool, out[i], sizes[i], flags, false);
+	if (err)
+		undo(pool, out, done);
+	return err;
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Plans: the memory of one graph, laid out as Ascend's static_memory_policy says.
+ *
+ *	0	blocks anywhere in the pool
+ *	2	one extent of fixed size, shared by one plan after the other
+ *	3	an extent for each plan that is open, which grows at its end
+ *	4	one extent, shared, which grows at its end
+ *
+ * CLEAN blocks, with atomic_clean_policy 0, lie next to each other and keep their places until the plan ends: in an extent
+ * of their own, upwards; in a fixed extent from its end downwards, since what that has is all the plan may use.
+ *
+ *	fixed:    | block | block |    free    | CLEAN | CLEAN | CLEAN |
+ *	growing:  | block | block |  free |        | CLEAN | CLEAN | CLEAN |  free |
+ */
+#include "pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define POLICY_FIXED	2
+#define POLICY_GROWING	3
+#define POLICY_SHARED	4
+#define CLEAN_TRIES	3		/* a growth can first take garbage back, and make no room yet */
+
+struct hugepin_plan {
+	struct hugepin_pool *pool;
+	struct hugepin_plan *prev, *next;	/* open ones */
+	struct hugepin_scope *scope;		/* its blocks */
+	unsigned int policy;
+	bool one_pass;				/* atomic_clean_policy 0 */
+	struct hpi_extent *body, *clean;
+	char *clean_start, *clean_end;		/* CLEAN blocks of one pass; under growth */
+};
+
+static void *fail(int err)
+{
+	errno = -err;
+	return NULL;
+}
+
+/* ---- Begin and end ---- */
+
+static void extent_stats(const struct hugepin_pool *pool, const struct hpi_extent *extent, struct hpi_arena_stats *out)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
+
+	pthread_mutex_lock(lock);
+	hpi_arena_stats(extent->space.arena, out);
+	pthread_mutex_unlock(lock);
+}
+
+static void drop_extent(struct hpi_extent *extent)
+{
+	if (extent)
+		extent->taken = false;
+}
+
+/* The old pages of a fixed extent go first: both at once may be more than there is. */
+static int make_room(struct hugepin_plan *plan, uint64_t bytes)
+{
+	struct hugepin_pool *pool = plan->pool;
+	struct hpi_arena_stats stats;
+	int err = 0;
+
+	extent_stats(pool, plan->body, &stats);
+	if (plan->policy != POLICY_GROWING && stats.retired_bytes)
+		return hpi_error(-EBUSY, "%s pool: %llu bytes of the last plan still wait for a device", hpi_pool_name(pool),
+				 (unsigned long long)stats.retired_bytes);
+	if (plan->policy == POLICY_FIXED && stats.mapped_bytes && stats.mapped_bytes < bytes) {
+		err = hpi_segments_unmap_in(pool, &plan->body->space);
+		extent_stats(pool, plan->body, &stats);
+	}
+	while (!err && stats.largest_free_bytes < bytes) {
+		err = hpi_pool_grow_in(pool, &plan->body->space, bytes);
+		extent_stats(pool, plan->body, &stats);
+	}
+	return err;
+}
+
+static int lay_out(struct hugepin_plan *plan, uint64_t bytes)
+{
+	struct hpi_arena_stats stats;
+	int err;
+
+	if (!plan->policy)
+		return 0;
+	if (plan->policy != POLICY_GROWING && plan->pool->plans)
+		return hpi_error(-EBUSY, "%s pool: another plan is open, and static_memory_policy %u lets plans share one "
+				 "extent, one after the other", hpi_pool_name(plan->pool), plan->policy);
+	err = hpi_extent_get(plan->pool, bytes, false, &plan->body);
+	if (!err)
+		err = make_room(plan, bytes);
+	if (err) {
+		drop_extent(plan->body);
+		return err;
+	}
+	extent_stats(plan->pool, plan->body, &stats);
+	if (plan->policy == POLICY_FIXED)
+		plan->clean_start = plan->clean_end = plan->body->space.start + stats.mapped_bytes;
+	return 0;
+}
+
+static int begin(struct hugepin_plan *plan, uint64_t bytes)
+{
+	struct hugepin_pool *pool = plan->pool;
+	int err;
+
+	pthread_mutex_lock(&pool->growth);
+	err = lay_out(plan, bytes);
+	if (!err) {
+		plan->next = pool->plans;
+		if (plan->next)
+			plan->next->prev = plan;
+		pool->plans = plan;
+	}
+	pthread_mutex_unlock(&pool->growth);
+	return err;
+}
+
+int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin_plan **out)
+{
+	const struct hugepin_options *options = pool->ctx->options;
+	struct hugepin_plan *plan;
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return err;
+	if (bytes > INT64_MAX / 2)
+		return hpi_error(-EINVAL, "a plan of %llu bytes is more than %lld", (unsigned long long)bytes,
+				 (long long)(INT64_MAX / 2));
+	plan = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(1, sizeof(*plan));
+	if (!plan)
+		return hpi_error(-ENOMEM, "%s pool: no memory for a plan", hpi_pool_name(pool));
+	plan->pool = pool;
+	plan->policy = hpi_options_static_policy(options);
+	plan->one_pass = !hpi_options_uint(options, HPI_OPT_ASCEND_CLEAN_POLICY);
+	if (plan->policy == POLICY_FIXED && !bytes)
+		err = hpi_error(-EINVAL, "a plan of 0 bytes in an extent of fixed size (static_memory_policy 2)");
+	if (!err)
+		err = hugepin_scope_open(pool, &plan->scope);
+	if (!err)
+		err = begin(plan, bytes);
+	if (err) {
+		hpi_scope_end(plan->scope, true);
+		free(plan);
+		return err;
+	}
+	*out = plan;
+	return 0;
+}
+
+void hugepin_plan_end(struct hugepin_plan *plan)
+{
+	struct hugepin_pool *pool;
+
+	if (!plan)
+		return;
+	pool = plan->pool;
+	if (hpi_context_is_child(pool->ctx)) {
+		hugepin_scope_close(plan->scope);
+		free(plan);
+		return;
+	}
+	pthread_mutex_lock(&pool->growth);
+	if (plan->next)
+		plan->next->prev = plan->prev;
+	if (plan->prev)
+		plan->prev->next = plan->next;
+	else
+		pool->plans = plan->next;
+	hpi_scope_end(plan->scope, true);	/* the next plan may be begun at once */
+	drop_extent(plan->body);
+	drop_extent(plan->clean);
+	pthread_mutex_unlock(&pool->growth);
+	free(plan);
+}
+
+void *hugepin_plan_address(const struct hugepin_plan *plan)
+{
+	return plan->body ? plan->body->space.start : NULL;
+}
+
+uint64_t hugepin_plan_bytes(const struct hugepin_plan *plan)
+{
+	struct hpi_arena_stats stats = { 0 };
+
+	if (plan->body)
+		extent_stats(plan->pool, plan->body, &stats);
+	return stats.mapped_bytes;
+}
+
+/* ---- Blocks ---- */
+
+/* @at: where exactly; NULL: anywhere in @arena */
+static int try_take(struct hugepin_pool *pool, struct hpi_arena *arena, void *at, uint64_t bytes, bool *zeroed, void **out)
+{
+	void *p;
+
+	pthread_mutex_lock(&pool->lock);
+	p = at ? hpi_arena_alloc_at(arena, at, bytes, zeroed) : hpi_arena_alloc(arena, HPI_POOL_GRAIN, bytes, zeroed);
+	if (p) {
+		pool->allocs++;
+		hpi_pool_note_peaks(pool);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (!p)
+		return -errno;
+	*out = p;
+	return 0;
+}
+
+static int is_full(const struct hugepin_plan *plan, uint64_t bytes)
+{
+	struct hpi_arena_stats stats;
+
+	extent_stats(plan->pool, plan->body, &stats);
+	return hpi_error(-ENOMEM, "plan: asked %llu bytes, of %llu in its extent %llu are free, %llu in one piece",
+			 (unsigned long long)bytes, (unsigned long long)stats.mapped_bytes,
+			 (unsigned long long)stats.free_bytes, (unsigned long long)stats.largest_free_bytes);
+}
+
+static int take_anywhere(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
+{
+	const struct hpi_space *space = &plan->body->space;
+	struct hugepin_pool *pool = plan->pool;
+	int err = try_take(pool, space->arena, NULL, bytes, zeroed, out);
+
+	if (err != -ENOSPC)
+		return err;
+	if (plan->policy == POLICY_FIXED)
+		return is_full(plan, bytes);
+	pthread_mutex_lock(&pool->growth);
+	do {
+		err = hpi_pool_grow_in(pool, space, bytes);
+		if (!err)
+			err = try_take(pool, space->arena, NULL, bytes, zeroed, out);
+	} while (err == -ENOSPC);
+	pthread_mutex_unlock(&pool->growth);
+	return err;
+}
+
+/* Needs growth held. */
+static int take_clean_down(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
+{
+	uint64_t rounded = hpi_round_up(bytes, HPI_POOL_GRAIN);
+	const struct hpi_space *space = &plan->body->space;
+	int err;
+
+	if (rounded > (uint64_t)(plan->clean_start - space->start))
+		return is_full(plan, bytes);
+	err = try_take(plan->pool, space->arena, plan->clean_start - rounded, bytes, zeroed, out);
+	if (!err)
+		plan->clean_start -= rounded;
+	return err == -ENOSPC ? is_full(plan, bytes) : err;
+}
+
+/* Needs growth held. */
+static int take_clean_up(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
+{
+	uint64_t rounded = hpi_round_up(bytes, HPI_POOL_GRAIN), old;
+	struct hugepin_pool *pool = plan->pool;
+	int tries, err = 0;
+
+	if (!plan->clean) {
+		err = hpi_extent_get(pool, bytes, true, &plan->clean);
+		if (err)
+			return err;
+		plan->clean_start = plan->clean_end = plan->clean->space.start;
+	}
+	old = (uint64_t)(plan->clean_end - plan->clean_start);
+	for (tries = 0; tries < CLEAN_TRIES && !err; tries++) {
+		err = try_take(pool, plan->clean->space.arena, plan->clean_end, bytes, zeroed, out);
+		if (!err) {
+			plan->clean_end += rounded;
+			return 0;
+		}
+		if (err != -ENOSPC)
+			return err;
+		err = old ? hpi_pool_extend(pool, plan->clean_start, old, old + rounded) :
+			    hpi_pool_grow_in(pool, &plan->clean->space, bytes);
+	}
+	return hpi_error_add(err && err != -ENOSPC ? err : -ENOMEM, "; no room for %llu bytes next to the plan's %llu "
+			     "bytes of CLEAN blocks", (unsigned long long)bytes, (unsigned long long)old);
+}
+
+static int take_clean(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
+{
+	struct hugepin_pool *pool = plan->pool;
+	int err;
+
+	pthread_mutex_lock(&pool->growth);
+	if (plan->policy == POLICY_FIXED)
+		err = take_clean_down(plan, bytes, zeroed, out);
+	else
+		err = take_clean_up(plan, bytes, zeroed, out);
+	pthread_mutex_unlock(&pool->growth);
+	return err;
+}
+
+static void *take(struct hugepin_plan *plan, uint64_t bytes, unsigned int flags, bool in_one_pass)
+{
+	struct hugepin_pool *pool = plan->pool;
+	bool zeroed = false;
+	void *p = NULL;
+	int err;
+
+	if (!bytes || (!plan->body && !in_one_pass))
+		return hpi_pool_allocate(pool, HPI_POOL_GRAIN, bytes, flags);
+	err = in_one_pass ? take_clean(plan, bytes, &zeroed, &p) : take_anywhere(plan, bytes, &zeroed, &p);
+	if (!err) {
+		err = hpi_fill_block(pool, p, bytes, flags, zeroed);
+		if (err)
+			hpi_block_free(pool, p);
+	}
+	if (!err)
+		return p;
+	pthread_mutex_lock(&pool->lock);
+	pool->failed_allocs++;
+	pthread_mutex_unlock(&pool->lock);
+	return fail(err);
+}
+
+void *hugepin_plan_alloc(struct hugepin_plan *plan, size_t bytes, unsigned int flags)
+{
+	bool clean = flags & HUGEPIN_ALLOC_CLEAN, in_one_pass = clean && plan->one_pass && bytes;
+	struct hpi_live *live;
+	int err = hpi_context_check(plan->pool->ctx);
+	void *p;
+
+	if (!err && flags & ~(HUGEPIN_ALLOC_ZERO | HUGEPIN_ALLOC_CLEAN))
+		err = hpi_error(-EINVAL, "unknown flags %#x for an allocation in a plan",
+				flags & ~(HUGEPIN_ALLOC_ZERO | HUGEPIN_ALLOC_CLEAN));
+	if (err)
+		return fail(err);
+	live = hpi_scope_note(plan->scope);
+	if (!live)
+		return NULL;
+	p = take(plan, bytes, clean ? HUGEPIN_ALLOC_ZERO : flags, in_one_pass);
+	if (!p) {
+		free(live);
+		return NULL;
+	}
+	live->requested = bytes;
+	live->clean = clean;
+	live->retired.kept = in_one_pass;
+	hpi_scope_enter(plan->scope, live, p);
+	return p;
+}
+
+/* ---- The beginning of a step ---- */
+
+static int clear_one_by_one(struct hugepin_plan *plan, int64_t *cleared)
+{
+	struct hugepin_pool *pool = plan->pool;
+	struct hpi_live *live;
+	int err = 0;
+
+	pthread_mutex_lock(&pool->garbage.lock);
+	for (live = plan->scope->live; live && !err; live = live->next) {
+		if (!live->clean)
+			continue;
+		err = hpi_fill_zero(pool, live->retired.ptr, live->requested);
+		*cleared += (int64_t)live->requested;
+	}
+	pthread_mutex_unlock(&pool->garbage.lock);
+	return err;
+}
+
+int64_t hugepin_pool_clean(struct hugepin_pool *pool)
+{
+	struct hugepin_plan *plan;
+	int64_t cleared = 0;
+	int err = hpi_context_check(pool->ctx);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&pool->growth);
+	for (plan = pool->plans; plan && !err; plan = plan->next) {
+		if (!plan->one_pass) {
+			err = clear_one_by_one(plan, &cleared);
+			continue;
+		}
+		err = hpi_fill_zero(pool, plan->clean_start, (uint64_t)(plan->clean_end - plan->clean_start));
+		cleared += plan->clean_end - plan->clean_start;
+	}
+	pthread_mutex_unlock(&pool->growth);
+	return err ? err : cleared;
+}
