@@ -146,6 +146,7 @@ int hpi_pool_configure(struct hugepin_pool *pool, int device);
 
 int hpi_memory_host(const struct hugepin_pool *pool, struct hpi_memory *out);
 int hpi_memory_device(const struct hugepin_pool *pool, struct hpi_memory *out);
+uint64_t hpi_caps_of_device(const struct hugepin_options *options, uint64_t total_bytes);	/* 0: none */
 uint64_t hpi_caps_left(const struct hugepin_pool *pool);	/* bytes that may still be mapped; UINT64_MAX: no cap */
 /* Before mapping, with growth held. -ENOMEM with the numbers of the cap that stands against it. */
 int hpi_caps_charge(struct hugepin_pool *pool, uint64_t bytes);

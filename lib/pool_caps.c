@@ -105,6 +105,17 @@ static uint64_t process_limit(const struct hugepin_pool *pool)
 
 /* ---- The caps of one pool ---- */
 
+uint64_t hpi_caps_of_device(const struct hugepin_options *options, uint64_t total_bytes)
+{
+	double fraction = hpi_options_double(options, HPI_OPT_TF_GPU_FRACTION);
+	uint64_t cap = hpi_options_uint(options, HPI_OPT_DEVICE_CAP), share;
+
+	if (!fraction)
+		return cap;
+	share = hpi_options_share(fraction, total_bytes);
+	return cap ? min_bytes(cap, share) : share;
+}
+
 /* What counts towards the pool's cap: its own bytes, or those of all that force_gpu_compatible puts under one. */
 static uint64_t capped_bytes(const struct hugepin_pool *pool)
 {

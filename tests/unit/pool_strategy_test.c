@@ -7,24 +7,6 @@
 
 #include "pool_world.h"
 
-static struct hugepin_pool *pool_of(struct hugepin_context *ctx, enum hugepin_pool_kind kind, uint64_t total)
-{
-	struct hugepin_pool *pool = make_pool_on(ctx, kind, 1, &rung_2m, NULL);
-
-	there = (struct hpi_memory){ total, total };
-	pool->memory = memory_there;
-	return pool;
-}
-
-static struct hugepin_pool *device_like(struct hugepin_context *ctx, uint64_t total, uint64_t available)
-{
-	struct hugepin_pool *pool = pool_of(ctx, HUGEPIN_POOL_HOST, total);
-
-	there.available_bytes = available;
-	hpi_growth_device(ctx->options, &pool->growth_by);
-	return pool;
-}
-
 static void a_second_chunk_has_the_size_of_the_first(void **state)
 {
 	struct hugepin_pool *pool = pool_of(make_context("FLAGS_initial_cpu_memory_in_mb", "16", NULL),
@@ -159,15 +141,12 @@ static void the_whole_is_backed_off_from_where_others_have_a_part(void **state)
 	char *p;
 
 	(void)state;
-	pool->cap_bytes = HPI_MIB(200);
-	source_2m.left = HPI_MIB(150);
 	p = take(pool, HPI_MIB(3));
 	/* 200, 180, 162, 144: in whole pages */
 	assert_in_range(stats_of(pool).mapped_bytes, HPI_MIB(140), HPI_MIB(150));
 	assert_int_equal(stats_of(pool).segments, 1);
-	source_2m.left = 64 * HPI_1G - stats_of(pool).mapped_bytes;
 	give(pool, p);
-	end_pool(pool);
+	end_device(pool);
 }
 
 static void without_a_cap_the_whole_is_what_is_available_less_a_part_for_others(void **state)
@@ -178,7 +157,7 @@ static void without_a_cap_the_whole_is_what_is_available_less_a_part_for_others(
 	(void)state;
 	assert_int_equal(stats_of(pool).mapped_bytes, HPI_MIB(190));
 	give(pool, p);
-	end_pool(pool);
+	end_device(pool);
 }
 
 static int cannot_tell(const struct hugepin_pool *pool, struct hpi_memory *out)

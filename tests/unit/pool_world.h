@@ -252,6 +252,29 @@ static inline struct hugepin_pool *make_pool_on(struct hugepin_context *ctx, enu
 	return pool;
 }
 
+/* One rung of 2M pages, in a world of @total bytes. */
+static inline struct hugepin_pool *pool_of(struct hugepin_context *ctx, enum hugepin_pool_kind kind, uint64_t total)
+{
+	struct hugepin_pool *pool = make_pool_on(ctx, kind, 1, &rung_2m, NULL);
+
+	there = (struct hpi_memory){ total, total };
+	pool->memory = memory_there;
+	return pool;
+}
+
+/* Grows and is capped as a device pool is, on a device of @total bytes; a strategy does not look at what is behind. */
+static inline struct hugepin_pool *device_like(struct hugepin_context *ctx, uint64_t total, uint64_t available)
+{
+	struct hugepin_pool *pool = pool_of(ctx, HUGEPIN_POOL_HOST, total);
+
+	there.available_bytes = available;
+	source_2m.left = available;
+	hpi_growth_device(ctx->options, &pool->growth_by);
+	pool->cap_bytes = hpi_caps_of_device(ctx->options, total);
+	pool->on_host = false;
+	return pool;
+}
+
 static inline void end_pool(struct hugepin_pool *pool)
 {
 	struct hugepin_context *ctx = pool->ctx;
@@ -270,6 +293,15 @@ static inline struct hugepin_pool_stats stats_of(const struct hugepin_pool *pool
 	assert_int_equal(stats.wasted_bytes, stats.active_bytes - stats.requested_bytes);
 	assert_int_equal(hpi_arena_check(pool->arena), 0);
 	return stats;
+}
+
+/* What device_like() has made less of. */
+static inline void end_device(struct hugepin_pool *pool)
+{
+	uint64_t mapped = stats_of(pool).mapped_bytes;
+
+	source_2m.left = 64 * HPI_1G - mapped;
+	end_pool(pool);
 }
 
 static inline struct hugepin_segment_info segment_of_block(const struct hugepin_pool *pool, const void *ptr)
