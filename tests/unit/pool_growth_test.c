@@ -528,7 +528,7 @@ static void end_ascend_pool(struct hugepin_pool *pool)
 }
 
 /* C011: 3 pages of 1G and 600 of 2M are there. */
-static void mode_0_takes_2m_then_base_pages(void **state)
+static void variable_use_1g_huge_page_0_takes_2m_then_base_pages(void **state)
 {
 	struct hugepin_pool *pool = ascend_pool("0");
 	char *p, *q;
@@ -546,7 +546,7 @@ static void mode_0_takes_2m_then_base_pages(void **state)
 	end_ascend_pool(pool);
 }
 
-static void mode_1_takes_1g_pages_or_fails_with_one_line(void **state)
+static void variable_use_1g_huge_page_1_takes_1g_pages_or_fails_with_one_line(void **state)
 {
 	struct hugepin_pool *pool = ascend_pool("1");
 	char *p;
@@ -564,7 +564,7 @@ static void mode_1_takes_1g_pages_or_fails_with_one_line(void **state)
 	end_ascend_pool(pool);
 }
 
-static void mode_2_says_that_1g_pages_failed_and_takes_2m_or_nothing(void **state)
+static void variable_use_1g_huge_page_2_says_that_1g_pages_failed_and_takes_2m_or_nothing(void **state)
 {
 	struct hugepin_pool *pool = ascend_pool("2");
 	char *p;
@@ -611,9 +611,9 @@ int main(void)
 		TEST(what_the_runtime_will_not_let_go_stays_mapped_and_booked),
 		TEST(a_registration_that_cannot_be_rolled_back_stays_booked),
 		TEST(every_block_of_a_pinned_pool_is_registered),
-		TEST(mode_0_takes_2m_then_base_pages),
-		TEST(mode_1_takes_1g_pages_or_fails_with_one_line),
-		TEST(mode_2_says_that_1g_pages_failed_and_takes_2m_or_nothing),
+		TEST(variable_use_1g_huge_page_0_takes_2m_then_base_pages),
+		TEST(variable_use_1g_huge_page_1_takes_1g_pages_or_fails_with_one_line),
+		TEST(variable_use_1g_huge_page_2_says_that_1g_pages_failed_and_takes_2m_or_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
