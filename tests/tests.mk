@@ -19,3 +19,4 @@ unit: $(UNIT_BIN)
 -include tests/cases/cases.mk
 -include tests/fuzz/fuzz.mk
 -include tests/cases/container/container.mk
+-include tests/cases/options/options.mk
