@@ -35,9 +35,11 @@ static void pass(struct hpi_wait *wait)
 
 	if (!wait->claimed) {
 		__atomic_sub_fetch(&pool->fenced_bytes, wait->bytes, __ATOMIC_RELAXED);
-		hpi_block_return(pool, fenced->retired.ptr);
+		hpi_garbage_put(pool, &fenced->retired);
+	} else {
+		hpi_scope_drop(pool, fenced->retired.scope);
+		free(fenced);
 	}
-	free(fenced);
 	__atomic_sub_fetch(&pool->fenced, 1, __ATOMIC_RELEASE);
 }
 
@@ -81,6 +83,18 @@ static bool is_registered(struct hugepin_pool *pool)
 	return registered;
 }
 
+/* A block that was taken in a scope goes on as its scope's garbage. */
+static void leave_scope(struct fenced *fenced)
+{
+	struct hpi_retired *left = hpi_scope_leave(fenced->pool, fenced->retired.ptr);
+
+	if (!left)
+		return;
+	fenced->retired.scope = left->scope;
+	fenced->retired.kept = left->kept;
+	free(left);
+}
+
 /*
  * The fences come first: what they cost, and how they can fail, leaves the block as it is. On failure the note is still the
  * caller's.
@@ -98,8 +112,10 @@ static int retire(struct hugepin_pool *pool, struct fenced *fenced, void *const 
 		return hpi_error(-EINVAL, "%p is not a block of the %s pool, or is freed already", ptr,
 				 hpi_pool_name(pool));
 	}
+	leave_scope(fenced);
 	if (!bytes) {
 		hpi_fence_drop(pool->ctx, &fenced->wait);
+		hpi_scope_drop(pool, fenced->retired.scope);
 		free(fenced);
 		return 0;
 	}
@@ -141,13 +157,21 @@ struct claim {
 	void *ptr;
 };
 
+/* A plan's block is for its plan alone. */
+static bool is_in_plan(const struct fenced *fenced)
+{
+	const char *ptr = fenced->retired.ptr;
+
+	return fenced->retired.kept || ptr < fenced->pool->window || ptr >= fenced->pool->window_end;
+}
+
 /* All of the block is given, since its rest would be free for others too early: so it must not be much larger. */
 static bool fits(struct hpi_wait *wait, void *arg)
 {
 	struct fenced *fenced = fenced_of(wait);
 	struct claim *claim = arg;
 
-	if (fenced->pool != claim->pool || wait->bytes < claim->bytes ||
+	if (fenced->pool != claim->pool || is_in_plan(fenced) || wait->bytes < claim->bytes ||
 	    wait->bytes - claim->bytes > wait->bytes / 16 + HPI_POOL_GRAIN)
 		return false;
 	claim->ptr = fenced->retired.ptr;
