@@ -17,6 +17,11 @@ trap 'rm -f "$out"' EXIT
 echo 32 >"$knobs/nr_hugepages" || exit 2
 sh "$top/tests/cases/options_test.sh" "$build" >"$out"
 status=$?
+# A tenth of 32 pages for each user; root has no limit.
+echo 10 >"$knobs/user_limit_percent" || exit 2
+chmod 666 /dev/hugepin
+su user -s /bin/sh -c "HUGEPIN_HOST_LADDER=kmod:2M exec $build/tests/cases/options_limit 3" >>"$out" || status=1
+echo 100 >"$knobs/user_limit_percent"
 cat "$out"
 passed=$(grep -c '^ok ' "$out") failed=$(grep -c '^not ok ' "$out")
 [ "$status" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
