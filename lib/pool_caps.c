@@ -112,7 +112,7 @@ uint64_t hpi_caps_of_device(const struct hugepin_options *options, uint64_t tota
 
 	if (!fraction)
 		return cap;
-	share = hpi_options_share(fraction, total_bytes);
+	share = hpi_options_share(fraction, total_bytes) & ~(HPI_2M - 1);	/* whole pages */
 	return cap ? min_bytes(cap, share) : share;
 }
 

@@ -110,7 +110,7 @@ static void device_ladder(struct hugepin_pool *pool)
 static int device_cap(struct hugepin_pool *pool)
 {
 	double fraction = hpi_options_double(pool->ctx->options, HPI_OPT_TF_GPU_FRACTION);
-	uint64_t total, available, share;
+	uint64_t total, available;
 	int err;
 
 	if (fraction == 0)
@@ -118,13 +118,11 @@ static int device_cap(struct hugepin_pool *pool)
 	err = hpi_device_memory(pool->ctx, pool->device, &total, &available);
 	if (err)
 		return hpi_error_add(err, ", for per_process_gpu_memory_fraction");
-	share = hpi_options_share(fraction, total) & ~(HPI_2M - 1);
-	if (!share)
+	if (hpi_options_share(fraction, total) < HPI_2M)
 		return hpi_error(-EINVAL, "per_process_gpu_memory_fraction %g of %llu bytes, set by %s: less than 2M",
 				 fraction, (unsigned long long)total,
 				 hpi_options_source(pool->ctx->options, HPI_OPT_TF_GPU_FRACTION));
-	if (!pool->cap_bytes || share < pool->cap_bytes)
-		pool->cap_bytes = share;
+	pool->cap_bytes = hpi_caps_of_device(pool->ctx->options, total);
 	return 0;
 }
 
