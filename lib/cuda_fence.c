@@ -37,7 +37,7 @@ static bool is_capture_code(CUresult code)
 }
 
 /* Of the current context where the handle is not a stream's own. */
-static bool stream_is_capturing(CUstream stream)
+static bool stream_is_capturing(void *stream)
 {
 	int status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult code = hpi_cu.stream_capturing(stream, &status);
@@ -111,6 +111,8 @@ static int check_captures(int *code)
 	bool is = false;
 	int err = visit_all(find_capture, &is, code);
 
+	if (!err && !is)
+		is = hpi_capture_pending(stream_is_capturing);
 	return is ? hpi_error(-EBUSY, "CUDA: a stream is being captured") : err;
 }
 
@@ -181,8 +183,10 @@ static int record_in_its_context(struct hpi_fence *fence, CUstream stream, int *
 	void *arg[] = { fence, stream };
 	CUcontext ctx = NULL;
 
-	if (stream_is_capturing(stream))
+	if (stream_is_capturing(stream)) {
+		hpi_capture_note(stream_is_capturing, stream);
 		return hpi_error(-EBUSY, "CUDA: the stream is being captured");
+	}
 	*code = hpi_cu.stream_context(stream, &ctx);
 	return *code ? refused(*code) : visit_in(ctx, record_stream, arg, code);
 }

@@ -479,6 +479,12 @@ extern const struct hpi_runtime hpi_runtime_none_pinning;	/* none, where the mod
 /* @name as in the option "runtime"; "auto" never fails. */
 int hpi_runtime_find(const char *name, const struct hpi_runtime **out);
 
+/* ---- capture.c: streams that the program named while they were captured; for runtimes ---- */
+
+/* Such a stream must live until its capture has been seen to have ended. */
+void hpi_capture_note(bool (*is_capturing)(void *stream), void *stream);
+bool hpi_capture_pending(bool (*is_capturing)(void *stream));		/* one of that runtime's still is */
+
 /* ---- device.c: devices as pools see them, in the program's context on them ---- */
 
 /* The runtime's number of a device numbered as visible_device_list says; -ENODEV, -EINVAL, and what the runtime says. */

@@ -322,7 +322,7 @@ struct hpi_fence {
 	aclrtEvent event;		/* NULL: over the scope's device */
 };
 
-static bool is_capturing(void *stream)
+static bool stream_is_capturing(void *stream)
 {
 	int status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
 	void *model = NULL;
@@ -330,9 +330,16 @@ static bool is_capturing(void *stream)
 
 	if (!acl.capture_info)
 		return false;
-	code = acl.capture_info(stream == HPI_STREAM_DEVICE ? NULL : stream, &status, &model);
+	code = acl.capture_info(stream, &status, &model);
 	return code == ACL_ERROR_RT_STREAM_CAPTURED || code == ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT ||
 	       (!code && status != ACL_MODEL_RI_CAPTURE_STATUS_NONE);
+}
+
+static bool is_capturing(void *stream)
+{
+	if (stream != HPI_STREAM_DEVICE)
+		return stream_is_capturing(stream);
+	return stream_is_capturing(NULL) || hpi_capture_pending(stream_is_capturing);
 }
 
 static int fence_record(void *stream, struct hpi_fence **out, int *code)
@@ -340,8 +347,11 @@ static int fence_record(void *stream, struct hpi_fence **out, int *code)
 	struct hpi_fence *fence;
 
 	*code = 0;
-	if (is_capturing(stream))
+	if (is_capturing(stream)) {
+		if (stream != HPI_STREAM_DEVICE)
+			hpi_capture_note(stream_is_capturing, stream);
 		return hpi_error(-EBUSY, "AscendCL: a stream is being captured");
+	}
 	fence = hpi_sys_fault && hpi_sys_fault("malloc") ? NULL : calloc(1, sizeof(*fence));
 	if (!fence)
 		return hpi_error(-ENOMEM, "no memory for a fence of %zu bytes", sizeof(*fence));

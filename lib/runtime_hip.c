@@ -346,11 +346,16 @@ static hipError_t ask_capturing(void *stream)
 }
 
 /* Of the default stream the runtime tells whether a blocking one is captured. */
+static bool stream_is_capturing(void *stream)
+{
+	return hip.stream_capturing && is_capture_code(call_hip(ask_capturing, stream, ANY_DEVICE));
+}
+
 static bool is_capturing(void *stream)
 {
-	hipStream_t asked = stream == HPI_STREAM_DEVICE ? NULL : stream;
-
-	return hip.stream_capturing && is_capture_code(call_hip(ask_capturing, asked, ANY_DEVICE));
+	if (stream != HPI_STREAM_DEVICE)
+		return stream_is_capturing(stream);
+	return stream_is_capturing(NULL) || hpi_capture_pending(stream_is_capturing);
 }
 
 static hipError_t give_record(void *arg)
@@ -395,8 +400,11 @@ static int fence_record(void *stream, struct hpi_fence **out, int *code)
 	struct hpi_fence *fence;
 
 	*code = 0;
-	if (is_capturing(stream))
+	if (is_capturing(stream)) {
+		if (stream != HPI_STREAM_DEVICE)
+			hpi_capture_note(stream_is_capturing, stream);
 		return hpi_error(-EBUSY, "HIP: a stream is being captured");
+	}
 	fence = hpi_sys_fault && hpi_sys_fault("malloc") ? NULL : malloc(sizeof(*fence));
 	if (!fence)
 		return hpi_error(-ENOMEM, "no memory for a fence of %zu bytes", sizeof(*fence));

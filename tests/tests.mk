@@ -16,6 +16,7 @@ unit: $(UNIT_BIN)
 
 -include tests/loopback/loopback.mk
 -include tests/kselftest/kselftest.mk
+-include tests/gpu/gpu.mk
 -include tests/cases/cases.mk
 -include tests/fuzz/fuzz.mk
 -include tests/cases/container/container.mk

@@ -562,7 +562,8 @@ int hugepin_free(struct hugepin_pool *pool, void *ptr);
  *
  * The block is used again only after the work that these streams were given so far has passed; without streams, the work of
  * all of them on every device in whose context the program works. Until then it counts as deferred. Fences of blocks freed
- * without streams are gathered (option deferred_deletion_bytes). The streams may be destroyed right after the call.
+ * without streams are gathered (option deferred_deletion_bytes). The streams may be destroyed right after the call; one that
+ * is being captured only when its capture has ended and hugepin_pool_drain() has returned.
  *
  * Work captured into a graph is not work given: what a graph uses may be freed once its last launch has been given. While a
  * stream is being captured, blocks wait for the capture to end. CUDA tells of captures of a stream that is named, and of

@@ -409,6 +409,59 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes)
 	return code ? code : unmap(addr, bytes);
 }
 
+/* ---- plain allocations: space, pages and a mapping of their own ---- */
+
+static CUresult alloc(CUdevice device, uint64_t bytes, CUdeviceptr *out)
+{
+	struct span *space, *span;
+	struct pages *pages;
+	CUresult code = create(device, bytes, &pages);
+
+	if (code)
+		return code;
+	code = reserve(bytes, GRANULE, &space);
+	if (!code)
+		code = map(space->addr, bytes, (uintptr_t)pages, &span);
+	if (!code) {
+		span->access = true;
+		*out = space->addr;
+	}
+	pthread_mutex_lock(&lock);
+	pages->held = false;
+	put(pages);
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes);
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
+{
+	CUcontext current;
+	CUresult code = context_enter("cuMemAlloc", &current);
+
+	if (code)
+		return code;
+	if (!current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!out || !bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!driver_capture_check())
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return alloc(context_device(current), (bytes + GRANULE - 1) & ~(GRANULE - 1), out);
+}
+
+EXPORT CUresult cuMemFree_v2(CUdeviceptr addr);
+EXPORT CUresult cuMemFree_v2(CUdeviceptr addr)
+{
+	CUresult code = context_enter("cuMemFree", NULL);
+
+	if (!code && !driver_capture_check())
+		code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (!code)
+		code = memory_unmap(addr);
+	return code ? code : memory_unreserve(addr);
+}
+
 /* ---- bytes ---- */
 
 /* Where the CPU has device memory, and how much of it lies together. NULL: not there, or no access. Lock held. */
@@ -472,6 +525,28 @@ EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
 	CUresult code = context_enter("cuMemcpyHtoD", NULL);
 
+	return code ? code : transfer(to, bytes, NULL, from, 0);
+}
+
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	CUcontext current;
+	CUresult code = context_enter("cuMemcpyDtoHAsync", &current);
+
+	if (!code)
+		code = stream_use(stream, current);
+	return code ? code : transfer(from, bytes, to, NULL, 0);
+}
+
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+	CUcontext current;
+	CUresult code = context_enter("cuMemcpyHtoDAsync", &current);
+
+	if (!code)
+		code = stream_use(stream, current);
 	return code ? code : transfer(to, bytes, NULL, from, 0);
 }
 

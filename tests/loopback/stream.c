@@ -353,6 +353,12 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 	return code ? code : synchronize(is_own(stream) ? stream->ctx : current, canonical(stream));
 }
 
+EXPORT CUresult cuStreamQuery(CUstream stream);
+EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+	return cuStreamSynchronize(stream);	/* which does not wait here */
+}
+
 /* Weak: the tests of the shim have one that waits for work of their own. */
 EXPORT __attribute__((weak)) CUresult cuCtxSynchronize(void);
 EXPORT __attribute__((weak)) CUresult cuCtxSynchronize(void)

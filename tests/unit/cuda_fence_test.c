@@ -187,6 +187,26 @@ static void test_nothing_becomes_part_of_a_capture_or_breaks_it(void **state)
 	cuda->fence_end(fence);
 }
 
+/* A free that named the stream is why: nothing else tells of a non-blocking one. */
+static void test_a_capture_that_was_named_is_waited_for(void **state)
+{
+	void *captured = stream(NON_BLOCKING), *graph;
+	struct hpi_fence *fence;
+
+	(void)state;
+	assert_int_equal(cuStreamBeginCapture(captured, CAPTURE_GLOBAL), 0);
+	assert_record_fails(captured, -EBUSY);
+	assert_true(cuda->is_capturing(HPI_STREAM_DEVICE));
+	assert_record_fails(HPI_STREAM_DEVICE, -EBUSY);
+	assert_int_equal(cuStreamEndCapture(captured, &graph), 0);
+	assert_non_null(graph);
+	fence = record(HPI_STREAM_DEVICE);
+	assert_query(fence, 0);
+	cuda->fence_end(fence);
+	assert_int_equal(cuStreamDestroy(captured), 0);
+	assert_false(cuda->is_capturing(HPI_STREAM_DEVICE));
+}
+
 static char log_line[512];
 
 static void keep_log(enum hugepin_log_level level, const char *line, void *arg)
@@ -325,6 +345,7 @@ int main(void)
 		TEST(an_older_driver_synchronises_instead),
 		TEST(stream_of_another_device_is_recorded_in_its_context),
 		TEST(nothing_becomes_part_of_a_capture_or_breaks_it),
+		TEST(a_capture_that_was_named_is_waited_for),
 		TEST(a_capture_that_cannot_be_seen_is_told_of),
 		TEST(what_is_no_stream_is_refused),
 		TEST(fence_of_an_exiting_program_has_passed),
