@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Streams that the program named while they were being captured into a graph. Runtimes tell of captures of a stream that
- * one can name, and of few others; so what was named is remembered until its capture is seen to have ended.
+ * Streams that the program named while they were being captured into a graph. Runtimes tell of captures of a stream
+ * that one can name, and of few others; so what was named is remembered until its capture is seen to have ended.
  */
 #include <pthread.h>
 

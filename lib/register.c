@@ -4,6 +4,9 @@
  *
  * A range is booked before the runtime is called and until the last of its chunks is unregistered. One that the runtime
  * refuses to let go stays booked, and its memory must stay mapped: a device may still write to it.
+ *
+ * Drivers hold locks of the whole machine or process while they pin, and other calls of theirs wait. A chunk bounds that
+ * wait: between two calls the locks are free, and kernel locks go to whoever waits, not back to who asks again.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,6 +31,7 @@ struct job {
 	pthread_mutex_t lock;		/* of what follows, and of the range's chunks */
 	uint64_t next_bytes;		/* registering: from here on nobody has begun */
 	uint64_t chunk_bytes;		/* registering: most a call may take; becomes less */
+	uint64_t done_bytes;		/* registering: for who wants to see it get on */
 	size_t next_chunk;		/* unregistering */
 	int err;			/* of the first failure, with its text */
 	char text[512];
@@ -95,9 +99,15 @@ static int prepare_chunk(struct job *job, uint64_t bytes, uint64_t *now, size_t 
 
 static void book_chunk(struct job *job, size_t slot, char *addr, uint64_t bytes)
 {
+	uint64_t done;
+
 	pthread_mutex_lock(&job->lock);
 	job->range->chunks[slot] = (struct hpi_chunk){ .addr = addr, .bytes = bytes, .live = true };
+	job->done_bytes += bytes;
+	done = job->done_bytes;
 	pthread_mutex_unlock(&job->lock);
+	hpi_log(HUGEPIN_LOG_DEBUG, "registered %llu of %llu bytes at %p with %s", (unsigned long long)done,
+		(unsigned long long)job->range->bytes, (void *)job->range->addr, job->runtime->name);
 }
 
 /* The runtime could not take @bytes at once: all go on with less. False at the floor. */

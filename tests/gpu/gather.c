@@ -92,7 +92,8 @@ static void gather_from(const struct pages *pages)
 {
 	const char *why;
 	char how[64], *table = pages_map(pages, work_bytes, &why);
-	void *parameters[] = { &table, &index_device, &out };
+	device_ptr table_device;
+	void *parameters[] = { &table_device, &index_device, &out };
 	double best = 0, start, took;
 	int i;
 
@@ -103,6 +104,7 @@ static void gather_from(const struct pages *pages)
 	}
 	write_table(table);
 	must(gpu.host_register(table, work_bytes, PORTABLE), "cuMemHostRegister");
+	must(gpu.host_device_pointer(&table_device, table, 0), "cuMemHostGetDevicePointer");
 	for (i = 0; i < REPEATS; i++) {
 		must(gpu.set(out, 0, gathered * ROW_BYTES, stream), "cuMemsetD8Async");
 		must(gpu.stream_synchronize(stream), "cuMemsetD8Async");
@@ -125,16 +127,20 @@ void check_gather(void)
 {
 	void *module;
 	size_t i;
+	int code;
 
 	if (!gpu.module_load || !gpu.module_function || !gpu.launch) {
 		report_skip("gather by a kernel", "this driver launches nothing");
 		return;
 	}
+	code = gpu.module_load(&module, kernel);
+	report_check("the kernel is loaded", !code, "code %d", code);
+	if (code)
+		return;
 	rows = work_bytes / ROW_BYTES;
 	gathered = rows / 8 < MIB ? rows / 8 : MIB;
 	index_host = malloc(gathered * 8);
 	must(!index_host, "no memory");
-	must(gpu.module_load(&module, kernel), "cuModuleLoadData");
 	must(gpu.module_function(&function, module, "gather"), "cuModuleGetFunction");
 	must(gpu.stream_create(&stream, NON_BLOCKING), "cuStreamCreate");
 	must(gpu.mem_alloc(&index_device, gathered * 8), "cuMemAlloc");

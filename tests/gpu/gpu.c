@@ -36,6 +36,7 @@ static const struct {
 	{ "cuMemHostAlloc", (void **)&gpu.host_alloc, true },
 	{ "cuMemFreeHost", (void **)&gpu.host_free, true },
 	{ "cuMemHostGetFlags", (void **)&gpu.host_flags, true },
+	{ "cuMemHostGetDevicePointer_v2", (void **)&gpu.host_device_pointer, true },
 	{ "cuMemAlloc_v2", (void **)&gpu.mem_alloc, true },
 	{ "cuMemFree_v2", (void **)&gpu.mem_free, true },
 	{ "cuMemcpyHtoDAsync_v2", (void **)&gpu.copy_to_device, true },

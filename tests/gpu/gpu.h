@@ -35,6 +35,7 @@ struct gpu {
 	int (*host_alloc)(void **out, size_t bytes, unsigned int flags);
 	int (*host_free)(void *addr);
 	int (*host_flags)(unsigned int *flags, void *addr);
+	int (*host_device_pointer)(device_ptr *out, void *addr, unsigned int flags);
 	int (*mem_alloc)(device_ptr *out, size_t bytes);
 	int (*mem_free)(device_ptr addr);
 	int (*copy_to_device)(device_ptr to, const void *from, size_t bytes, stream_t stream);

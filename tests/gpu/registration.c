@@ -179,7 +179,7 @@ static void ask_runtime(struct hugepin_pool *pool, char *p)
 		     "code %d, type %d (1: registered host memory)", code, attributes.type);
 	code = cudart.flags(&flags, p + 4096);
 	report_check("cudaHostGetFlags", !code && flags & PORTABLE, "code %d, flags %#x", code, flags);
-	/* C024: a registration that fails inside hugepin is no last error of the program's. */
+	/* C024: what fails inside hugepin is no last error of the program's. */
 	must(hugepin_alloc(pool, (size_t)1 << 50, 0) != NULL, "a block of a pebibyte");
 	code = cudart.last_error();
 	report_check("cudaGetLastError after a refused block", !code, "code %d", code);

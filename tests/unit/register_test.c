@@ -218,6 +218,82 @@ static void test_a_failure_rolls_back(void **state)
 		}
 }
 
+/* Each call of a registration and its end, each time it is made: the driver's ledger and the registry agree after it. */
+static void test_every_failure_leaves_all_or_nothing(void **state)
+{
+	static const char *const calls[] = { "cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuMemHostRegister",
+					     "cuMemHostUnregister" };
+	unsigned int nth, failures;
+	size_t i;
+	int err;
+
+	(void)state;
+	restart("cuda", "2M", "3");
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		for (failures = 0, nth = 1; nth <= 24; nth++) {
+			loopback.fail_nth(calls[i], nth, 999);
+			err = hpi_register_range(ctx, memory, HPI_MIB(16));
+			failures += err != 0;
+			assert_int_equal(hpi_registry_has(ctx->registry, memory, HPI_MIB(16)), !err);
+			assert_int_equal(loopback.is_registered(memory, HPI_MIB(16)), !err);
+			if (err)
+				assert_int_equal(ledger().live, 0);
+			if (!err && hpi_unregister_range(ctx, memory, HPI_MIB(16))) {
+				failures++;
+				assert_true(ledger().live > 0);		/* held, so booked: nobody else gets it */
+				assert_int_equal(hpi_register_range(ctx, memory, PAGE), -EEXIST);
+				assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(16)), 0);
+			}
+			loopback.fail_clear();
+			assert_int_equal(ledger().live, 0);
+		}
+		assert_in_range(failures, 1, 24);
+	}
+	assert_int_equal(ledger().misuses, 0);
+}
+
+static char progress[128];
+static unsigned int progress_lines;
+
+static void keep_progress(enum hugepin_log_level level, const char *line, void *arg)
+{
+	(void)level;
+	(void)arg;
+	if (!strncmp(line, "registered ", 11)) {
+		progress_lines++;
+		snprintf(progress, sizeof(progress), "%s", line);
+	}
+}
+
+/* C050: a long registration can be seen to get on, call by call. */
+static void test_progress_is_told_a_chunk_at_a_time(void **state)
+{
+	(void)state;
+	hugepin_log_set(keep_progress, NULL, HUGEPIN_LOG_DEBUG);
+	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(16)), 0);
+	hugepin_log_set(NULL, NULL, HUGEPIN_LOG_ERROR);
+	assert_int_equal(progress_lines, 8);
+	assert_non_null(strstr(progress, "registered 16777216 of 16777216 bytes"));
+	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(16)), 0);
+}
+
+/* C024: a runtime that forgot a registration, and memory that is another's at the same address. */
+static void test_a_stale_range_gives_way_when_its_address_is_used_again(void **state)
+{
+	char *again;
+
+	(void)state;
+	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(4)), 0);
+	assert_int_equal(cuDevicePrimaryCtxReset(0), 0);
+	program_starts_cuda();
+	assert_int_equal(hpi_register_range(ctx, memory + HPI_MIB(2), PAGE), -EEXIST);	/* until it is given up */
+	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(4)), 0);
+	again = mmap(memory, HPI_MIB(4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	assert_ptr_equal(again, memory);
+	assert_int_equal(hpi_register_range(ctx, memory + HPI_MIB(2), HPI_MIB(2)), 0);
+	assert_int_equal(hpi_unregister_range(ctx, memory + HPI_MIB(2), HPI_MIB(2)), 0);
+}
+
 static void test_bad_ranges_are_refused(void **state)
 {
 	(void)state;
@@ -674,6 +750,9 @@ int main(void)
 		TEST(test_a_chunk_too_big_for_the_runtime_is_halved),
 		TEST(test_halving_ends_at_2m),
 		TEST(test_a_failure_rolls_back),
+		TEST(test_every_failure_leaves_all_or_nothing),
+		TEST(test_progress_is_told_a_chunk_at_a_time),
+		TEST(test_a_stale_range_gives_way_when_its_address_is_used_again),
 		TEST(test_bad_ranges_are_refused),
 		TEST(test_chunks_are_registered_side_by_side),
 		TEST(test_helper_threads_take_no_signals),
