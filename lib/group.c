@@ -39,8 +39,8 @@ static int check(const uint64_t sizes[], size_t count)
 		if (!sizes[i])
 			return hpi_error(-EINVAL, "parameter %zu of %zu has 0 bytes", i, count);
 		if (sizes[i] > INT64_MAX - HPI_POOL_GRAIN - total)
-			return hpi_error(-EINVAL, "parameters 0 to %zu of %zu have together more than %lld bytes", i, count,
-					 (long long)INT64_MAX);
+			return hpi_error(-EINVAL, "parameters 0 to %zu of %zu have together more than %lld bytes", i,
+					 count, (long long)INT64_MAX);
 		total += hpi_round_up(sizes[i], HPI_POOL_GRAIN);
 	}
 	return 0;
@@ -70,7 +70,8 @@ static void undo(struct hugepin_pool *pool, void *const out[], size_t count)
 	hpi_error(-ENOMEM, "%s", text);
 }
 
-int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, unsigned int flags, void *out[])
+int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, unsigned int flags,
+			void *out[])
 {
 	struct limits limits;
 	size_t done, n, i;

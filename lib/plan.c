@@ -7,8 +7,8 @@
  *	3	an extent for each plan that is open, which grows at its end
  *	4	one extent, shared, which grows at its end
  *
- * CLEAN blocks, with atomic_clean_policy 0, lie next to each other and keep their places until the plan ends: in an extent
- * of their own, upwards; in a fixed extent from its end downwards, since what that has is all the plan may use.
+ * CLEAN blocks, with atomic_clean_policy 0, lie next to each other and keep their places until the plan ends: in an
+ * extent of their own, upwards; in a fixed extent from its end downwards, since what that has is all the plan may use.
  *
  *	fixed:    | block | block |    free    | CLEAN | CLEAN | CLEAN |
  *	growing:  | block | block |  free |        | CLEAN | CLEAN | CLEAN |  free |
@@ -65,8 +65,8 @@ static int make_room(struct hugepin_plan *plan, uint64_t bytes)
 
 	extent_stats(pool, plan->body, &stats);
 	if (plan->policy != POLICY_GROWING && stats.retired_bytes)
-		return hpi_error(-EBUSY, "%s pool: %llu bytes of the last plan still wait for a device", hpi_pool_name(pool),
-				 (unsigned long long)stats.retired_bytes);
+		return hpi_error(-EBUSY, "%s pool: %llu bytes of the last plan still wait for a device",
+				 hpi_pool_name(pool), (unsigned long long)stats.retired_bytes);
 	if (plan->policy == POLICY_FIXED && stats.mapped_bytes && stats.mapped_bytes < bytes) {
 		err = hpi_segments_unmap_in(pool, &plan->body->space);
 		extent_stats(pool, plan->body, &stats);
@@ -86,8 +86,8 @@ static int lay_out(struct hugepin_plan *plan, uint64_t bytes)
 	if (!plan->policy)
 		return 0;
 	if (plan->policy != POLICY_GROWING && plan->pool->plans)
-		return hpi_error(-EBUSY, "%s pool: another plan is open, and static_memory_policy %u lets plans share one "
-				 "extent, one after the other", hpi_pool_name(plan->pool), plan->policy);
+		return hpi_error(-EBUSY, "%s pool: another plan is open, and static_memory_policy %u lets plans "
+				 "share one extent, one after the other", hpi_pool_name(plan->pool), plan->policy);
 	err = hpi_extent_get(plan->pool, bytes, false, &plan->body);
 	if (!err)
 		err = make_room(plan, bytes);
@@ -193,7 +193,8 @@ uint64_t hugepin_plan_bytes(const struct hugepin_plan *plan)
 /* ---- Blocks ---- */
 
 /* @at: where exactly; NULL: anywhere in @arena */
-static int try_take(struct hugepin_pool *pool, struct hpi_arena *arena, void *at, uint64_t bytes, bool *zeroed, void **out)
+static int try_take(struct hugepin_pool *pool, struct hpi_arena *arena, void *at, uint64_t bytes, bool *zeroed,
+		    void **out)
 {
 	void *p;
 

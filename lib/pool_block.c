@@ -113,8 +113,9 @@ int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes
 	return err;
 }
 
-/* Cuts what was taken for a run into its blocks; -ENOMEM: those before @*done are blocks, and one with all the rest. */
-static int cut(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, uint64_t total, void *out[], size_t *done)
+/* Cuts what was taken for a run into its blocks; -ENOMEM: @*done of them are cut, and the rest is one. */
+static int cut(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, uint64_t total, void *out[],
+	       size_t *done)
 {
 	int err = 0;
 

@@ -176,8 +176,8 @@ int hpi_caps_charge(struct hugepin_pool *pool, uint64_t bytes)
 	if (process_add(bytes, limit, &held))
 		return 0;
 	uncharge_pool(pool, bytes);
-	return hpi_error(-ENOMEM, "%s pool: over per_process_host_memory_fraction: asked %llu bytes, this process's pools "
-			 "have %llu, limit %llu", hpi_pool_name(pool), (unsigned long long)bytes,
+	return hpi_error(-ENOMEM, "%s pool: over per_process_host_memory_fraction: asked %llu bytes, this process's "
+			 "pools have %llu, limit %llu", hpi_pool_name(pool), (unsigned long long)bytes,
 			 (unsigned long long)held, (unsigned long long)limit);
 }
 

@@ -127,9 +127,12 @@ static uint64_t share_of_memory(struct hugepin_pool *pool)
 static uint64_t chunk(struct hugepin_pool *pool, uint64_t mapped)
 {
 	const struct hpi_growth *growth = &pool->growth_by;
-	uint64_t bytes = mapped ? growth->next_bytes : growth->first_bytes;
+	uint64_t bytes = mapped ? growth->next_bytes : growth->first_bytes, share;
 
-	return bytes ? bytes : share_of_memory(pool);
+	if (bytes && !growth->of_available)
+		return bytes;
+	share = share_of_memory(pool);		/* of what is available before the first chunk */
+	return bytes ? bytes : share;
 }
 
 /* All that one process may have, at once; nothing more later. */
