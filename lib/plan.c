@@ -285,34 +285,57 @@ static int take_clean_up(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed
 			     "bytes of CLEAN blocks", (unsigned long long)bytes, (unsigned long long)old);
 }
 
-static int take_clean(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
+/* Needs growth held, until it is cleared: hugepin_pool_clean() by another thread clears it too. */
+static int take_clean(struct hugepin_plan *plan, uint64_t bytes, void **out)
 {
-	struct hugepin_pool *pool = plan->pool;
+	uint64_t rounded = hpi_round_up(bytes, HPI_POOL_GRAIN);
+	bool zeroed = false;
 	int err;
 
-	pthread_mutex_lock(&pool->growth);
 	if (plan->policy == POLICY_FIXED)
-		err = take_clean_down(plan, bytes, zeroed, out);
+		err = take_clean_down(plan, bytes, &zeroed, out);
 	else
-		err = take_clean_up(plan, bytes, zeroed, out);
-	pthread_mutex_unlock(&pool->growth);
+		err = take_clean_up(plan, bytes, &zeroed, out);
+	if (err)
+		return err;
+	err = zeroed ? 0 : hpi_fill_zero(plan->pool, *out, bytes);
+	if (!err)
+		return 0;
+	hpi_block_free(plan->pool, *out);
+	if (plan->policy == POLICY_FIXED)
+		plan->clean_start += rounded;
+	else
+		plan->clean_end -= rounded;
+	return err;
+}
+
+static int take_and_fill(struct hugepin_plan *plan, uint64_t bytes, unsigned int flags, void **out)
+{
+	bool zeroed = false;
+	int err = take_anywhere(plan, bytes, &zeroed, out);
+
+	if (err)
+		return err;
+	err = hpi_fill_block(plan->pool, *out, bytes, flags, zeroed);
+	if (err)
+		hpi_block_free(plan->pool, *out);
 	return err;
 }
 
 static void *take(struct hugepin_plan *plan, uint64_t bytes, unsigned int flags, bool in_one_pass)
 {
 	struct hugepin_pool *pool = plan->pool;
-	bool zeroed = false;
 	void *p = NULL;
 	int err;
 
 	if (!bytes || (!plan->body && !in_one_pass))
 		return hpi_pool_allocate(pool, HPI_POOL_GRAIN, bytes, flags);
-	err = in_one_pass ? take_clean(plan, bytes, &zeroed, &p) : take_anywhere(plan, bytes, &zeroed, &p);
-	if (!err) {
-		err = hpi_fill_block(pool, p, bytes, flags, zeroed);
-		if (err)
-			hpi_block_free(pool, p);
+	if (in_one_pass) {
+		pthread_mutex_lock(&pool->growth);
+		err = take_clean(plan, bytes, &p);
+		pthread_mutex_unlock(&pool->growth);
+	} else {
+		err = take_and_fill(plan, bytes, flags, &p);
 	}
 	if (!err)
 		return p;
