@@ -228,6 +228,33 @@ static void static_memory_policy_reserves_extents_on_the_device(void **state)
 	end();
 }
 
+static void atomic_clean_policy_keeps_its_blocks_together_when_one_could_not_be_cleared(void **state)
+{
+	static const char *const policies[] = { "0", "2", "4" };
+	struct hugepin_plan *plan;
+	char *p[2], *refused;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		begin("static_memory_policy", policies[i], NULL);
+		assert_int_equal(hugepin_plan_begin(pool, HPI_MIB(2), &plan), 0);
+		loopback.fail_nth("cuMemsetD8Async", 1, 999);
+		refused = hugepin_plan_alloc(plan, 4096, HUGEPIN_ALLOC_CLEAN);
+		assert_null(refused);
+		loopback.fail_clear();
+		p[0] = hugepin_plan_alloc(plan, 4096, HUGEPIN_ALLOC_CLEAN);
+		loopback.fail_nth("cuMemsetD8Async", 1, 999);
+		assert_null(hugepin_plan_alloc(plan, 4096, HUGEPIN_ALLOC_CLEAN));
+		loopback.fail_clear();
+		p[1] = hugepin_plan_alloc(plan, 4096, HUGEPIN_ALLOC_CLEAN);
+		assert_true(p[1] == p[0] + 4096 || p[0] == p[1] + 4096);
+		assert_int_equal(hugepin_pool_clean(pool), 8192);
+		hugepin_plan_end(plan);
+		end();
+	}
+}
+
 #define TEST(name)	cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -241,6 +268,7 @@ int main(void)
 		TEST(allow_growth_takes_little_and_doubles_on_a_device),
 		TEST(visible_device_list_says_whose_memory_device_0_is),
 		TEST(FLAGS_init_allocated_mem_is_set_by_the_runtime_on_a_device),
+		TEST(atomic_clean_policy_keeps_its_blocks_together_when_one_could_not_be_cleared),
 		TEST(static_memory_policy_reserves_extents_on_the_device),
 	};
 
