@@ -103,7 +103,7 @@ int hugepin_region_visit(struct hugepin_context *ctx, int (*visit)(const struct 
 static int visit_users(int fd, uint64_t *cursor, int (*visit)(const struct hugepin_listed_user *info, void *arg),
 		       void *arg)
 {
-	struct hugepin_user_entry entries[ENTRIES];
+	struct hugepin_user_entry entries[ENTRIES] = { { 0 } };
 	struct hugepin_users users = {
 		.size = sizeof(users),
 		.cursor = *cursor,
@@ -145,7 +145,8 @@ int hugepin_user_visit(struct hugepin_context *ctx, int (*visit)(const struct hu
 		return hpi_error(-EINVAL, "listing: nobody to tell");
 	if (ctx->device_fd < 0) {
 		err = hpi_context_module_fd(ctx);
-		return err < 0 ? err : hpi_error(-ENODEV, "listing: only " HUGEPIN_DEVICE " tells users, and it is not here");
+		return err < 0 ? err :
+				 hpi_error(-ENODEV, "listing: only " HUGEPIN_DEVICE " tells users, and it is not here");
 	}
 	do {
 		err = visit_users(ctx->device_fd, &cursor, visit, arg);

@@ -4,8 +4,8 @@
  *
  *	fragmenter NODE MIB
  *
- * Says "ready" and waits for a signal. The kernel gathers such pages in few places; several of these with memory filled in
- * between scatter them.
+ * Says "ready" and waits for a signal. The kernel gathers such pages in few places; several of these with memory
+ * filled in between scatter them.
  */
 #include <errno.h>
 #include <fcntl.h>

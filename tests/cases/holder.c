@@ -4,8 +4,8 @@
  *
  *	holder NAME|- MIB [leave|unlink]
  *
- * Makes a region, with a name or (-) without, and maps it; says "ready" and waits for a signal. With "leave" it ends at once,
- * so that only the name stays; with "unlink" it removes the name first.
+ * Makes a region, with a name or (-) without, and maps it; says "ready" and waits for a signal. With "leave" it ends
+ * at once, so that only the name stays; with "unlink" it removes the name first.
  */
 #include <stdio.h>
 #include <stdlib.h>

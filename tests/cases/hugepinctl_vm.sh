@@ -143,6 +143,18 @@ view() {
 	check 'both have the reserve' [ "$(grep -c '^38\|reserved:' "$out")" -eq 2 ]
 	check 'and the regions' [ "$(grep -c forgotten "$out")" -eq 2 ]
 	check 'what changed between them is told' says "$out" 'since the look before: in use \+0 B'
+	check 'top on a terminal: a key looks at once, q ends it and leaves the screen as it was' terminal
+	check 'and fits its lines to it' [ "$(tr '\033' '\n' <"$out" | grep -c '^\[K')" -le $((8 * looks)) ]
+}
+
+# A minute between two looks: only a key makes it sooner, and q ends it, with the screen as it was.
+terminal() {
+	start=$(cut -d. -f1 /proc/uptime)
+	(sleep 2; printf x; sleep 1; printf q) |
+		script -qec 'stty rows 8 cols 100; hugepinctl top --delay 60' /dev/null >"$out" 2>"$err" || return 1
+	looks=$(tr '\033' '\n' <"$out" | grep -c '^\[H')
+	[ "$looks" -ge 2 ] && [ $(($(cut -d. -f1 /proc/uptime) - start)) -lt 30 ] &&
+		grep -q '1049h' "$out" && tail -n 1 "$out" | grep -q '1049l'
 }
 
 # ---- an ordinary user (C066) ----

@@ -146,6 +146,23 @@ static void a_reserve_that_is_short_is_told_with_numbers(void **state)
 
 /* ---- around it ---- */
 
+static void what_the_kernel_lacks_is_told(void **state)
+{
+	struct doctor doctor = { .count = 0 };
+
+	(void)state;
+	tree_write(&tree, "sys/devices/system/node/online", "0\n");
+	tree_write(&tree, "proc/self/maps", "");
+	examine_host(&doctor);
+	assert_found(&doctor, HEALTH_WARN, "kernel", "no /proc/kpageflags", "PROC_PAGE_MONITOR");
+	assert_found(&doctor, HEALTH_WARN, "kernel", "no memory blocks", "MEMORY_HOTPLUG");
+	tree_write(&tree, "proc/kpageflags", "");
+	tree_write(&tree, "sys/devices/system/memory/block_size_bytes", "8000000\n");
+	doctor.count = 0;
+	examine_host(&doctor);
+	assert_found(&doctor, HEALTH_OK, "kernel", "has NUMA", "");
+}
+
 static void limits_and_huge_pages_of_the_kernel_are_told(void **state)
 {
 	struct doctor doctor = { .count = 0 };
@@ -195,6 +212,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_kernel_that_wants_signatures_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(a_mount_and_a_device_are_found, begin, end),
 		cmocka_unit_test_setup_teardown(a_reserve_that_is_short_is_told_with_numbers, begin, end),
+		cmocka_unit_test_setup_teardown(what_the_kernel_lacks_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(limits_and_huge_pages_of_the_kernel_are_told, begin, end),
 		cmocka_unit_test_setup_teardown(runtimes_are_told_by_device_and_library, begin, end),
 	};

@@ -24,18 +24,31 @@ static struct tree tree;
 /* ---- a node ---- */
 
 /* Node 0 from 4 GiB on, @gib of it, all in zone Normal unless a test says otherwise; every page free. */
-static void make_zone(const char *name, uint64_t start, uint64_t pages, uint64_t free_pages, uint64_t file, uint64_t cpu)
+static void make_zone(const char *name, uint64_t start, uint64_t pages, uint64_t free_pages, uint64_t file,
+		      uint64_t cpu)
 {
 	char text[1024];
 	int fd;
 
 	snprintf(text, sizeof(text),
-		 "Node 0, zone %8s\n  pages free     %llu\n        spanned  %llu\n        present  %llu\n"
-		 "        managed  %llu\n        cma      0\n      nr_free_pages %llu\n      nr_zone_inactive_file %llu\n"
-		 "      nr_zone_active_file 0\n      nr_free_cma  0\n  pagesets\n    cpu: 0\n              count:    %llu\n"
-		 "              high:     99\n  start_pfn:           %llu\n", name, (unsigned long long)free_pages,
-		 (unsigned long long)pages, (unsigned long long)pages, (unsigned long long)pages,
-		 (unsigned long long)free_pages, (unsigned long long)file, (unsigned long long)cpu, (unsigned long long)start);
+		 "Node 0, zone %8s\n"
+		 "  pages free     %llu\n"
+		 "        spanned  %llu\n"
+		 "        present  %llu\n"
+		 "        managed  %llu\n"
+		 "        cma      0\n"
+		 "      nr_free_pages %llu\n"
+		 "      nr_zone_inactive_file %llu\n"
+		 "      nr_zone_active_file 0\n"
+		 "      nr_free_cma  0\n"
+		 "  pagesets\n"
+		 "    cpu: 0\n"
+		 "              count:    %llu\n"
+		 "              high:     99\n"
+		 "  start_pfn:           %llu\n",
+		 name, (unsigned long long)free_pages, (unsigned long long)pages, (unsigned long long)pages,
+		 (unsigned long long)pages, (unsigned long long)free_pages, (unsigned long long)file,
+		 (unsigned long long)cpu, (unsigned long long)start);
 	fd = open(tree_path(&tree, "proc/zoneinfo"), O_WRONLY | O_CREAT | O_APPEND, 0644);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -336,7 +349,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_moves_is_no_obstacle_and_what_does_not_is, begin, end),
 		cmocka_unit_test_setup_teardown(pages_that_may_be_free_in_lists_of_cpus_make_it_a_range, begin, end),
 		cmocka_unit_test_setup_teardown(a_tail_is_what_its_head_is, begin, end),
-		cmocka_unit_test_setup_teardown(pages_of_ours_are_known_by_size_and_only_where_there_are_some, begin, end),
+		cmocka_unit_test_setup_teardown(pages_of_ours_are_known_by_size_and_only_where_there_are_some, begin,
+						end),
 		cmocka_unit_test_setup_teardown(hugetlb_pages_are_told_apart, begin, end),
 		cmocka_unit_test_setup_teardown(holes_offline_blocks_and_zones_spoil_a_window, begin, end),
 		cmocka_unit_test_setup_teardown(a_block_of_two_nodes_is_not_whole, begin, end),

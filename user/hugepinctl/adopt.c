@@ -58,8 +58,8 @@ static int set_hugetlb(const struct adopt_request *request, uint64_t pages)
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRIu64, pages);
-	return host_write(text, "/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/nr_hugepages", request->node,
-			  class_kb(request));
+	return host_write(text, "/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/nr_hugepages",
+			  request->node, class_kb(request));
 }
 
 static int set_reserve(const struct adopt_request *request, uint64_t pages)
@@ -156,17 +156,20 @@ static int prepare(struct adopt_request *request, struct message *why)
 	if (!host_exists("/sys/class/misc/hugepin"))
 		return message_set(why, -ENODEV, "hugepin module is not loaded: modprobe hugepin");
 	if (read_reserve(request, &dummy))
-		return message_set(why, -ENXIO, "the module has no %s pages on node %d; 'hugepinctl status' shows what it has",
+		return message_set(why, -ENXIO,
+				   "the module has no %s pages on node %d; 'hugepinctl status' shows what it has",
 				   class, request->node);
 	err = read_available(request, &available);
 	if (err)
-		return message_set(why, err, "the kernel has no hugetlb pool of %s pages on node %d: %s", class, request->node,
-				   strerror(-err));
+		return message_set(why, err, "the kernel has no hugetlb pool of %s pages on node %d: %s", class,
+				   request->node, strerror(-err));
 	if (request->everything)
 		adoption->count = available;
 	if (adoption->count > available)
-		return message_set(why, -EBUSY, "asked to adopt %" PRIu64 " %s pages, the hugetlb pool of node %d has %" PRIu64
-				   " that are free and promised to nobody", adoption->count, class, request->node, available);
+		return message_set(why, -EBUSY,
+				   "asked to adopt %" PRIu64 " %s pages, the hugetlb pool of node %d has %" PRIu64
+				   " that are free and promised to nobody",
+				   adoption->count, class, request->node, available);
 	err = read_pools(request, &adoption->before);
 	if (err)
 		return message_set(why, err, "the pools cannot be read: %s", strerror(-err));
@@ -228,8 +231,8 @@ static int print_human(const struct adopt_request *request, FILE *out)
 	if (request->dry_run)
 		fprintf(out, "\nwould move %" PRIu64 "\n", adoption->count);
 	else
-		fprintf(out, "\n%" PRIu64 " moved, %" PRIu64 " returned, %" PRIu64 " lost to others\n", adopt_moved(adoption),
-			adoption->returned, adoption->lost);
+		fprintf(out, "\n%" PRIu64 " moved, %" PRIu64 " returned, %" PRIu64 " lost to others\n",
+			adopt_moved(adoption), adoption->returned, adoption->lost);
 	return err;
 }
 
@@ -249,8 +252,8 @@ static int tell(const struct adopt_request *request, int err, const struct messa
 	}
 	complain("%s", why->text);
 	if (status_of(err) == STATUS_PERMISSION)
-		complain("/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/nr_hugepages: %s; %s", request->node,
-			 class_kb(request), strerror(-err),
+		complain("/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/nr_hugepages: %s; %s",
+			 request->node, class_kb(request), strerror(-err),
 			 err == -EROFS ? "sysfs is mounted read-only, as it is in containers: run this on the host" :
 					 "writing it takes root, or CAP_DAC_OVERRIDE");
 	if (adoption->lost)
@@ -361,8 +364,7 @@ const struct command command_adopt = {
 	.name = "adopt",
 	.arguments = "[--dry-run] [--partial] [--json] NODE CLASS COUNT",
 	.summary = "take pages over from the kernel's hugetlb pool",
-	.help =
-		"  NODE    a node's number\n"
+	.help = "  NODE    a node's number\n"
 		"  CLASS   1G or 2M\n"
 		"  COUNT   pages to move, or all: every one that is free and promised to nobody\n"
 		"\n"
@@ -371,7 +373,7 @@ const struct command command_adopt = {
 		"  -j, --json      machine-readable\n"
 		"  -h, --help      this text\n"
 		"\n"
-		"A few pages at a time leave the hugetlb pool and are reserved at once; one that the reserve does not get\n"
+		"A few pages at a time leave the hugetlb pool and are reserved at once; what the reserve does not get\n"
 		"goes back. Pages that others took in between are told, and the exit status is 1.\n",
 	.run = run,
 };

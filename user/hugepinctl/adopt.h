@@ -13,8 +13,9 @@ enum pool_order { HUGETLB_FIRST, RESERVE_FIRST };
 /* What adopting needs from the world; the tests have their own. */
 struct adopt_ops {
 	/*
-	 * Makes both pools hold @target, in that order, as one piece that no signal to this process divides. @now: what they
-	 * hold afterwards, also on failure. Returns 0 or the first failure, of which falling short is none by itself.
+	 * Makes both pools hold @target, in that order, as one piece that no signal to this process divides. @now:
+	 * what they hold afterwards, also on failure. Returns 0 or the first failure, of which falling short is none
+	 * by itself.
 	 */
 	int (*give)(void *arg, struct pools target, enum pool_order order, struct pools *now);
 	bool (*interrupted)(void *arg);

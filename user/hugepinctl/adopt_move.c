@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * From the kernel's hugetlb pool to the reserve, a few pages at a time: a page is nobody's only between two writes, and one
- * that the reserve does not get goes back before the next is touched.
+ * From the kernel's hugetlb pool to the reserve, a few pages at a time: a page is nobody's only between two writes,
+ * and one that the reserve does not get goes back before the next is touched.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,9 @@
 
 #include "adopt.h"
 
-/* A freed range is found at once or after what the kernel had in its lists has been put together; more does not help. */
+/*
+ * A freed range is found at once or after what the kernel had in its lists has been put together; more does not help.
+ */
 #define TRIES	4
 
 static uint64_t sum(const struct pools *pools)
@@ -59,12 +61,14 @@ static int step(struct adoption *adoption, uint64_t pages, const struct adopt_op
 	if (freed < pages && err != -ENOMEM)
 		message_set(why, err, "the hugetlb pool cannot be changed: %s", strerror(-err));
 	else if (freed < pages)
-		message_set(why, err, "the hugetlb pool gave %" PRIu64 " of %" PRIu64 " pages: the others came into use", freed,
+		message_set(why, err,
+			    "the hugetlb pool gave %" PRIu64 " of %" PRIu64 " pages: the others came into use", freed,
 			    pages);
 	else
-		message_set(why, err, "the reserve got %" PRIu64 " of %" PRIu64 " pages that the hugetlb pool gave: %s", gained,
-			    freed, err == -ENOMEM ? "the node would fall below its floor, or others were quicker" :
-						    strerror(-err));
+		message_set(why, err, "the reserve got %" PRIu64 " of %" PRIu64 " pages that the hugetlb pool gave: %s",
+			    gained, freed,
+			    err == -ENOMEM ? "the node would fall below its floor, or others were quicker" :
+					     strerror(-err));
 	if (freed > gained)
 		give_back(adoption, freed - gained, ops);
 	return err;

@@ -37,8 +37,10 @@ static void advise_room(struct explanation *node)
 	uint64_t needed = forecast->floor_pages + fit * WINDOW_PAGES;
 
 	if (fit > forecast->now)
-		add(node, "%" PRIu64 " more could be had if %" PRIu64 " MiB more were free: end programs there, or move them to "
-			  "another node; the module leaves %" PRIu64 " MiB to the node",
+		add(node,
+		    "%" PRIu64 " more could be had if %" PRIu64
+		    " MiB more were free: end programs there, or move them to "
+		    "another node; the module leaves %" PRIu64 " MiB to the node",
 		    fit - forecast->now, MIB(needed - forecast->available_pages), MIB(forecast->floor_pages));
 }
 
@@ -48,11 +50,16 @@ static void advise_pools(struct explanation *node)
 	int id = node->map.node;
 
 	if (windows_in[WINDOW_HUGETLB])
-		add(node, "%" PRIu64 " %s: pages of the kernel's hugetlb pool are in the way; 'hugepinctl adopt %d CLASS COUNT' "
-			  "takes free ones over", windows_in[WINDOW_HUGETLB], windows(windows_in[WINDOW_HUGETLB]), id);
+		add(node,
+		    "%" PRIu64
+		    " %s: pages of the kernel's hugetlb pool are in the way; 'hugepinctl adopt %d CLASS COUNT' "
+		    "takes free ones over",
+		    windows_in[WINDOW_HUGETLB], windows(windows_in[WINDOW_HUGETLB]), id);
 	if (windows_in[WINDOW_OURS_2M])
-		add(node, "%" PRIu64 " %s: 2M pages of hugepin are in the way; 'hugepinctl release %d:2M:COUNT' gives free "
-			  "ones back", windows_in[WINDOW_OURS_2M], windows(windows_in[WINDOW_OURS_2M]), id);
+		add(node,
+		    "%" PRIu64 " %s: 2M pages of hugepin are in the way; 'hugepinctl release %d:2M:COUNT' gives free "
+		    "ones back",
+		    windows_in[WINDOW_OURS_2M], windows(windows_in[WINDOW_OURS_2M]), id);
 }
 
 static void advise_kernel(struct explanation *node)
@@ -61,17 +68,21 @@ static void advise_kernel(struct explanation *node)
 	uint64_t rest = forecast->windows[WINDOW_BLOCKED] - forecast->slab_only;
 
 	if (forecast->slab_only)
-		add(node, "%" PRIu64 " %s: slab alone is in the way; 'echo 2 >/proc/sys/vm/drop_caches' frees a part of it",
+		add(node,
+		    "%" PRIu64 " %s: slab alone is in the way; 'echo 2 >/proc/sys/vm/drop_caches' frees a part of it",
 		    forecast->slab_only, windows(forecast->slab_only));
 	if (rest)
-		add(node, "%" PRIu64 " %s: the kernel's own pages are in the way; reserve at boot, before it scatters them",
+		add(node,
+		    "%" PRIu64 " %s: the kernel's own pages are in the way; reserve at boot, before it scatters them",
 		    rest, windows(rest));
 	if (forecast->windows[WINDOW_ZONE])
-		add(node, "%" PRIu64 " %s: in zone Movable, where no page may stay for good; boot without movablecore= and "
-			  "kernelcore=, and online memory as 'online_kernel'", forecast->windows[WINDOW_ZONE],
-		    windows(forecast->windows[WINDOW_ZONE]));
+		add(node,
+		    "%" PRIu64 " %s: in zone Movable, where no page may stay for good; boot without movablecore= and "
+		    "kernelcore=, and online memory as 'online_kernel'",
+		    forecast->windows[WINDOW_ZONE], windows(forecast->windows[WINDOW_ZONE]));
 	if (forecast->cma_pages)
-		add(node, "%" PRIu64 " MiB are kept for CMA; windows they lie in cannot be had, and are not shown apart",
+		add(node,
+		    "%" PRIu64 " MiB are kept for CMA; windows they lie in cannot be had, and are not shown apart",
 		    MIB(forecast->cma_pages));
 }
 
@@ -83,11 +94,17 @@ void advise(struct explanation *node, uint64_t pins)
 	advise_pools(node);
 	advise_kernel(node);
 	if (perhaps)
-		add(node, "%" PRIu64 " %s: in the way are free pages in lists of CPUs, which a reservation empties, or the kernel's "
-			  "own; only trying tells", perhaps, windows(perhaps));
+		add(node,
+		    "%" PRIu64
+		    " %s: in the way are free pages in lists of CPUs, which a reservation empties, or the kernel's "
+		    "own; only trying tells",
+		    perhaps, windows(perhaps));
 	if (node->forecast.windows[WINDOW_MOVABLE] && pins)
-		add(node, "%" PRIu64 " pins by drivers on this host cannot be told from here; pinned pages look movable and do "
-			  "not move, so that a reservation may find fewer", pins);
+		add(node,
+		    "%" PRIu64
+		    " pins by drivers on this host cannot be told from here; pinned pages look movable and do "
+		    "not move, so that a reservation may find fewer",
+		    pins);
 }
 
 uint64_t pins_outstanding(void)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * hugepinctl completion: what the shells complete, written from the same tables that the help is printed from. An option is
- * a line of a command's help, "  -j, --json   ..." or "  -o, --output FILE   ..."; arguments are told by the words of its
- * usage line.
+ * hugepinctl completion: what the shells complete, written from the same tables that the help is printed from. An
+ * option is a line of a command's help, "  -j, --json   ..." or "  -o, --output FILE   ..."; arguments are told by
+ * the words of its usage line.
  */
 #include <ctype.h>
 #include <string.h>

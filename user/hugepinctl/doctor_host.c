@@ -13,6 +13,34 @@
 #define CGROUPS		"/sys/fs/cgroup"
 #define MEMLOCK_LITTLE	((uint64_t)64 << 20)
 
+/* ---- the kernel ---- */
+
+static void examine_kernel(struct doctor *doctor)
+{
+	static const struct {
+		const char *file, *without, *advice;
+	} parts[] = {
+		{ "/sys/devices/system/node/online", "no NUMA: everything is node 0, and nothing can be bound", "" },
+		{ "/proc/kpageflags", "no /proc/kpageflags: explain cannot look", "a kernel with PROC_PAGE_MONITOR" },
+		{ "/sys/devices/system/memory/block_size_bytes", "no memory blocks: explain cannot look",
+		  "a kernel with MEMORY_HOTPLUG" },
+		{ "/proc/self/maps", "no /proc: ps finds no processes", "mount -t proc proc /proc" },
+	};
+	bool whole = true;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (host_exists("%s", parts[i].file))
+			continue;
+		whole = false;
+		found(doctor, HEALTH_WARN, "kernel", "%s", parts[i].without);
+		advice(doctor, "%s", parts[i].advice);
+	}
+	if (whole)
+		found(doctor, HEALTH_OK, "kernel", "has NUMA, memory blocks and the state of pages");
+	if (host_exists(CGROUPS "/dmem.capacity"))
+		found(doctor, HEALTH_OK, "kernel", "has control groups for device memory (dmem)");
+}
+
 /* ---- limits ---- */
 
 static void examine_memlock(struct doctor *doctor)
@@ -23,14 +51,16 @@ static void examine_memlock(struct doctor *doctor)
 	if (getrlimit(RLIMIT_MEMLOCK, &limit))
 		return;
 	if (limit.rlim_cur == RLIM_INFINITY || !geteuid()) {
-		found(doctor, HEALTH_OK, "memlock", limit.rlim_cur == RLIM_INFINITY ? "unlimited" : "does not bind root");
+		found(doctor, HEALTH_OK, "memlock",
+		      limit.rlim_cur == RLIM_INFINITY ? "unlimited" : "does not bind root");
 		return;
 	}
 	found(doctor, limit.rlim_cur < MEMLOCK_LITTLE ? HEALTH_WARN : HEALTH_OK, "memlock",
 	      "%s of its own memory may be pinned by a user", human_bytes(limit.rlim_cur, size));
 	if (limit.rlim_cur < MEMLOCK_LITTLE)
-		advice(doctor, "pages of the reserve do not count, pinned ranges and hipHostRegister do: raise memlock in "
-			       "/etc/security/limits.d");
+		advice(doctor,
+		       "pages of the reserve do not count, pinned ranges and hipHostRegister do: raise memlock in "
+		       "/etc/security/limits.d");
 }
 
 /* ---- containers and control groups ---- */
@@ -89,7 +119,8 @@ static void examine_groups(struct doctor *doctor)
 	char group[512];
 
 	own_group(group, sizeof(group));
-	examine_group_limit(doctor, group, "memory.max", "page tables of large mappings count; pages of the reserve do not");
+	examine_group_limit(doctor, group, "memory.max",
+			    "page tables of large mappings count; pages of the reserve do not");
 	examine_group_limit(doctor, group, "hugetlb.2MB.max", "binds the rung 'hugetlb' of the ladder only");
 	examine_group_limit(doctor, group, "hugetlb.1GB.max", "binds the rung 'hugetlb' of the ladder only");
 }
@@ -120,12 +151,13 @@ static void examine_hugetlb(struct doctor *doctor)
 		uint64_t total, unused;
 		const char *class = i ? "2M" : "1G";
 
-		if (host_read_number(&total, "/sys/kernel/mm/hugepages/hugepages-%ukB/nr_hugepages", sizes_kb[i]) || !total)
+		if (host_read_number(&total, "/sys/kernel/mm/hugepages/hugepages-%ukB/nr_hugepages", sizes_kb[i]) ||
+		    !total)
 			continue;
 		unused = 0;
 		host_read_number(&unused, "/sys/kernel/mm/hugepages/hugepages-%ukB/free_hugepages", sizes_kb[i]);
-		found(doctor, unused ? HEALTH_WARN : HEALTH_OK, "hugetlb", "the kernel's pool has %" PRIu64 " %s pages, %" PRIu64
-		      " free", total, class, unused);
+		found(doctor, unused ? HEALTH_WARN : HEALTH_OK, "hugetlb",
+		      "the kernel's pool has %" PRIu64 " %s pages, %" PRIu64 " free", total, class, unused);
 		if (unused)
 			advice(doctor, "if nobody needs them there: hugepinctl adopt NODE %s %" PRIu64, class, unused);
 	}
@@ -133,6 +165,7 @@ static void examine_hugetlb(struct doctor *doctor)
 
 void examine_host(struct doctor *doctor)
 {
+	examine_kernel(doctor);
 	examine_memlock(doctor);
 	examine_container(doctor);
 	examine_groups(doctor);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* doctor on the module: loaded, usable by this process, with which classes, a reserve, a mount; signed where it must be. */
+/*
+ * doctor on the module: loaded, usable by this process, with which classes, a reserve, a mount; signed where it must
+ * be.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -38,8 +41,8 @@ static bool examine_loaded(struct doctor *doctor)
 
 	uname(&kernel);
 	if (!err) {
-		found(doctor, HEALTH_OK, "module", "loaded on %s, interface version %s, library %s", kernel.release, version,
-		      hugepin_version());
+		found(doctor, HEALTH_OK, "module", "loaded on %s, interface version %s, library %s", kernel.release,
+		      version, hugepin_version());
 		return true;
 	}
 	found(doctor, HEALTH_BAD, "module", "not loaded on %s", kernel.release);
@@ -91,7 +94,8 @@ static void examine_signature(struct doctor *doctor, bool loaded)
 	else
 		found(doctor, HEALTH_OK, "signature", "the kernel takes modules without a signature");
 	if (!loaded && wanted)
-		advice(doctor, "sign hugepin.ko with a key of yours; DKMS does, after 'mokutil --import /var/lib/dkms/mok.pub'");
+		advice(doctor,
+		       "sign hugepin.ko with your key; DKMS does, after 'mokutil --import /var/lib/dkms/mok.pub'");
 }
 
 /* ---- access ---- */
@@ -134,7 +138,8 @@ static void examine_device(struct doctor *doctor)
 	if (st.st_gid && (st.st_mode & 0060) == 0060)
 		advice(doctor, "join the group and log in again: usermod -aG %s USER", group);
 	else
-		advice(doctor, "give a group the device by a udev rule: KERNEL==\"hugepin\", GROUP=\"hugepin\", MODE=\"0660\"");
+		advice(doctor,
+		       "give a group the device by a udev rule: KERNEL==\"hugepin\", GROUP=\"hugepin\", MODE=\"0660\"");
 }
 
 static void examine_mount(struct doctor *doctor)
@@ -153,7 +158,8 @@ static void examine_mount(struct doctor *doctor)
 		endmntent(mounts);
 	if (count)
 		return;
-	found(doctor, HEALTH_WARN, "mount", "hugepinfs is not mounted: regions cannot have names, tables do not outlive a job");
+	found(doctor, HEALTH_WARN, "mount",
+	      "hugepinfs is not mounted: regions cannot have names, tables do not outlive a job");
 	advice(doctor, "mkdir -p /run/hugepin && mount -t hugepinfs none /run/hugepin");
 }
 
@@ -182,12 +188,12 @@ static void examine_entry(struct doctor *doctor, const struct hugepin_reserve_in
 		      info->asked_pages, info->total_pages);
 		advice(doctor, "hugepinctl explain %d", info->node);
 	} else if (info->total_pages) {
-		found(doctor, HEALTH_OK, "reserve", "node %d: %s: %" PRIu64 " pages, %" PRIu64 " free", info->node, class,
-		      info->total_pages, pages_free(info));
+		found(doctor, HEALTH_OK, "reserve", "node %d: %s: %" PRIu64 " pages, %" PRIu64 " free", info->node,
+		      class, info->total_pages, pages_free(info));
 	}
 	if (info->poisoned_pages) {
-		found(doctor, HEALTH_WARN, "reserve", "node %d: %s: %" PRIu64 " faulty pages are held back", info->node, class,
-		      info->poisoned_pages);
+		found(doctor, HEALTH_WARN, "reserve", "node %d: %s: %" PRIu64 " faulty pages are held back", info->node,
+		      class, info->poisoned_pages);
 		advice(doctor, "look for memory errors of that node in the kernel log, have the module replaced");
 	}
 	if (host_read_number(&percent, SYSFS "/node%d/hugepages-%" PRIu64 "kB/user_limit_percent", info->node,
@@ -207,8 +213,8 @@ void examine_reserve(struct doctor *doctor, const struct reserve_view *view)
 		return;
 	for (int c = CLASS_LAST; c >= CLASS_FIRST; c--)
 		if (view->snapshot.absent[c])
-			found(doctor, HEALTH_WARN, "classes", "%s pages are absent: %s", class_name((enum hugepin_class)c),
-			      view->snapshot.absent[c]);
+			found(doctor, HEALTH_WARN, "classes", "%s pages are absent: %s",
+			      class_name((enum hugepin_class)c), view->snapshot.absent[c]);
 		else
 			found(doctor, HEALTH_OK, "classes", "%s pages can be held", class_name((enum hugepin_class)c));
 	for (size_t i = 0; i < view->snapshot.count; i++) {
@@ -218,5 +224,6 @@ void examine_reserve(struct doctor *doctor, const struct reserve_view *view)
 	if (total)
 		return;
 	found(doctor, HEALTH_WARN, "reserve", "nothing is reserved");
-	advice(doctor, "hugepinctl reserve NODE:CLASS:COUNT, best at boot; 'hugepinctl explain' tells how many 1G pages there are");
+	advice(doctor,
+	       "hugepinctl reserve NODE:CLASS:COUNT, best at boot; 'hugepinctl explain' tells how many 1G pages fit");
 }

@@ -14,10 +14,20 @@ struct runtime {
 	const char *package;
 };
 static const struct runtime runtimes[] = {
-	{ "cuda", "/dev/nvidiactl", { "libcuda.so.1" }, "/usr/local/cuda/compat", "NVIDIA's driver with its user libraries" },
-	{ "ascend", "/dev/davinci_manager", { "libascendcl.so" }, "/usr/local/Ascend/ascend-toolkit/latest/lib64",
+	{ "cuda",
+	  "/dev/nvidiactl",
+	  { "libcuda.so.1" },
+	  "/usr/local/cuda/compat",
+	  "NVIDIA's driver with its user libraries" },
+	{ "ascend",
+	  "/dev/davinci_manager",
+	  { "libascendcl.so" },
+	  "/usr/local/Ascend/ascend-toolkit/latest/lib64",
 	  "Ascend's CANN toolkit" },
-	{ "hip", "/dev/kfd", { "libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6" }, "/opt/rocm/lib",
+	{ "hip",
+	  "/dev/kfd",
+	  { "libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6" },
+	  "/opt/rocm/lib",
 	  "ROCm's HIP runtime" },
 };
 
@@ -61,7 +71,8 @@ static unsigned int examine_runtime(struct doctor *doctor, const struct runtime 
 		      runtime->libraries[0]);
 		advice(doctor, "install %s, or add its folder to LD_LIBRARY_PATH", runtime->package);
 	} else if (library) {
-		found(doctor, HEALTH_WARN, "runtime", "%s: a library is there, but no %s", runtime->name, runtime->device);
+		found(doctor, HEALTH_WARN, "runtime", "%s: a library is there, but no %s", runtime->name,
+		      runtime->device);
 		advice(doctor, "load the driver, or pass the device to the container");
 	}
 	return device || library;
@@ -85,10 +96,12 @@ static void examine_iommu(struct doctor *doctor)
 			translated += !strncmp(type, "DMA", 3);
 	}
 	free(groups);
-	found(doctor, translated ? HEALTH_WARN : HEALTH_OK, "iommu", "%zu groups, %zu of them translate", count, translated);
+	found(doctor, translated ? HEALTH_WARN : HEALTH_OK, "iommu", "%zu groups, %zu of them translate", count,
+	      translated);
 	if (translated)
-		advice(doctor, "registering costs a table of the IOMMU, too; iommu=pt on the kernel's command line lets devices of "
-			       "the host through");
+		advice(doctor,
+		       "registering costs a table of the IOMMU, too; iommu=pt on the kernel's command line lets the "
+		       "host's devices through");
 }
 
 void examine_runtimes(struct doctor *doctor)

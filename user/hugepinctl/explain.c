@@ -58,7 +58,8 @@ static void take_reserve(struct snapshot *out)
 	hugepin_context_destroy(ctx);
 }
 
-static int examine_node(int id, const struct snapshot *reserve, uint64_t pins, struct explanation *out, struct message *why)
+static int examine_node(int id, const struct snapshot *reserve, uint64_t pins, struct explanation *out,
+			struct message *why)
 {
 	int err = node_map_read(id, &out->map, why);
 
@@ -183,7 +184,8 @@ static int explain(const struct explain_request *request)
 	int err, status;
 
 	if (sysconf(_SC_PAGESIZE) != PAGE_BYTES) {
-		complain("explain knows machines with base pages of 4 KiB, this one has %ld bytes", sysconf(_SC_PAGESIZE));
+		complain("explain knows machines with base pages of 4 KiB, this one has %ld bytes",
+			 sysconf(_SC_PAGESIZE));
 		return STATUS_FAILED;
 	}
 	err = make_report(request, &report, &why);

@@ -26,7 +26,8 @@ static const char *const kind_colours[PAGE_KINDS] = {
 
 static void write_rectangle(FILE *out, unsigned int x, double y, double height, const char *colour)
 {
-	fprintf(out, "<rect x=\"%u\" y=\"%.2f\" width=\"%d\" height=\"%.2f\" fill=\"%s\"/>\n", x, y, CELL, height, colour);
+	fprintf(out, "<rect x=\"%u\" y=\"%.2f\" width=\"%d\" height=\"%.2f\" fill=\"%s\"/>\n", x, y, CELL, height,
+		colour);
 }
 
 /* What is not a zero share is seen: half a unit at least. The free part, drawn first, is what the others lie upon. */
@@ -53,9 +54,11 @@ static void write_window(FILE *out, const struct window *window, unsigned int x,
 		bottom -= height;
 		write_rectangle(out, x, bottom, height, kind_colours[kind]);
 	}
-	fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"/></g>\n",
-		x, y, CELL, CELL, state == WINDOW_FREE || state == WINDOW_MOVABLE ? "#2e7d32" : "#888888",
-		state == WINDOW_FREE || state == WINDOW_MOVABLE ? "2" : "1");
+	fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"%d\" height=\"%d\" fill=\"none\" ", x, y, CELL, CELL);
+	if (state == WINDOW_FREE || state == WINDOW_MOVABLE)
+		fputs("stroke=\"#2e7d32\" stroke-width=\"2\"/></g>\n", out);
+	else
+		fputs("stroke=\"#888888\" stroke-width=\"1\"/></g>\n", out);
 }
 
 static unsigned int rows_of(const struct node_scan *scan)
@@ -70,8 +73,11 @@ static unsigned int height_of(const struct explanation *node)
 
 static void write_node(FILE *out, const struct explanation *node, unsigned int top)
 {
-	fprintf(out, "<text x=\"%d\" y=\"%u\" font-weight=\"bold\">node %d: %" PRIu64 " 1G pages could be had</text>\n", GAP,
-		top + 20, node->map.node, node->forecast.now);
+	fprintf(out, "<text x=\"%d\" y=\"%u\" font-weight=\"bold\">node %d: %" PRIu64, GAP, top + 20, node->map.node,
+		node->forecast.now);
+	if (node->forecast.most > node->forecast.now)
+		fprintf(out, " to %" PRIu64, node->forecast.most);
+	fputs(" 1G pages could be had</text>\n", out);
 	for (size_t i = 0; i < node->scan.nr_windows; i++) {
 		unsigned int y = top + HEADING + (unsigned int)(i / COLUMNS) * (CELL + GAP);
 
@@ -87,8 +93,8 @@ static void write_legend(FILE *out, unsigned int top)
 	for (int kind = 0; kind < PAGE_KINDS; kind++) {
 		unsigned int x = LEFT + (unsigned int)kind * 120;
 
-		fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"14\" height=\"14\" fill=\"%s\" stroke=\"#888888\"/>\n", x, top + 8,
-			kind_colours[kind]);
+		fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"14\" height=\"14\" fill=\"%s\" stroke=\"#888888\"/>\n", x,
+			top + 8, kind_colours[kind]);
 		fprintf(out, "<text x=\"%u\" y=\"%u\">%s</text>\n", x + 20, top + 20, page_kind_names[kind]);
 	}
 }
@@ -101,7 +107,7 @@ int explain_write_svg(const struct explain_report *report, FILE *out)
 		height += height_of(&report->nodes[i]);
 	fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" font-family=\"sans-serif\" "
 		"font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
-		LEFT + COLUMNS * (CELL + GAP) + GAP, height);
+		(unsigned int)(LEFT + COLUMNS * (CELL + GAP) + GAP), height);
 	for (size_t i = 0; i < report->count; i++) {
 		write_node(out, &report->nodes[i], top);
 		top += height_of(&report->nodes[i]);

@@ -167,8 +167,8 @@ static int print_node(const struct explanation *node, bool blocks, bool colour)
 	char size[HUMAN_SIZE];
 	int err;
 
-	printf("%snode %d%s: %zu windows of 1 GiB, %s free or in files\n\n", style_on(STYLE_BOLD, colour), node->map.node,
-	       style_off(STYLE_BOLD, colour), node->scan.nr_windows,
+	printf("%snode %d%s: %zu windows of 1 GiB, %s free or in files\n\n", style_on(STYLE_BOLD, colour),
+	       node->map.node, style_off(STYLE_BOLD, colour), node->scan.nr_windows,
 	       human_bytes(forecast->available_pages * PAGE_BYTES, size));
 	print_map(&node->scan, colour);
 	print_states(forecast, colour);
@@ -176,8 +176,8 @@ static int print_node(const struct explanation *node, bool blocks, bool colour)
 	print_owners(node);
 	if (!err && blocks && forecast->blocks_stuck)
 		err = print_blocks(node, colour);
-	printf("%" PRIu64 " of %zu memory blocks of %s cannot go offline%s\n", forecast->blocks_stuck, node->map.nr_blocks,
-	       human_bytes(node->map.block_pages * PAGE_BYTES, size),
+	printf("%" PRIu64 " of %zu memory blocks of %s cannot go offline%s\n", forecast->blocks_stuck,
+	       node->map.nr_blocks, human_bytes(node->map.block_pages * PAGE_BYTES, size),
 	       forecast->blocks_stuck && !blocks ? "; --blocks lists them" : "");
 	print_forecast(forecast, colour);
 	for (size_t i = 0; i < node->nr_advice; i++)

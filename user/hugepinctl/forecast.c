@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the pages of a node mean for pages of 1 GiB: which aligned windows the kernel could empty, and how many of them may be
- * taken before the module's floor. The kernel does not tell free pages in the lists of CPUs from its own that are on no list
- * and have no type; a reservation empties these lists, so windows with nothing else in the way make the forecast a range. The
- * rules are the kernel's for contiguous ranges (one zone, no hole, nothing that cannot
+ * What the pages of a node mean for pages of 1 GiB: which aligned windows the kernel could empty, and how many of
+ * them may be taken before the module's floor. The kernel does not tell free pages in the lists of CPUs from its own
+ * that are on no list and have no type; a reservation empties these lists, so windows with nothing else in the way
+ * make the forecast a range. The rules are the kernel's for contiguous ranges (one zone, no hole, nothing that cannot
  * move, not from a zone kept for what can) and the module's in kmod/pages.c; both halves are tried against real
  * reservations in tests/cases/hugepinctl_vm.sh.
  */
@@ -90,7 +90,8 @@ enum window_state window_state(const struct window *window)
 bool block_is_stuck(const struct tally *tally)
 {
 	/* Free pages of the hugetlb pool and holes do not keep a block from going offline. */
-	return blocking_pages(tally) > tally->pages[PAGE_HUGETLB] + tally->pages[PAGE_ABSENT] + tally->pages[PAGE_POISONED];
+	return blocking_pages(tally) >
+	       tally->pages[PAGE_HUGETLB] + tally->pages[PAGE_ABSENT] + tally->pages[PAGE_POISONED];
 }
 
 static uint64_t saturating_sub(uint64_t a, uint64_t b)

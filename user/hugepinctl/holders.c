@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which processes hold which regions: by the device and inode numbers of their descriptors and mappings in /proc. Regions that
- * have no name any more, or never had one, are found like any other.
+ * Which processes hold which regions: by the device and inode numbers of their descriptors and mappings in /proc.
+ * Regions that have no name any more, or never had one, are found like any other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -115,7 +115,8 @@ static int look_at_mappings(struct search *search)
 		const struct key *key;
 		struct holder *holder;
 
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %x:%x %" SCNu64, &start, &end, &major, &minor, &ino) != 5 ||
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %x:%x %" SCNu64, &start, &end, &major, &minor,
+			   &ino) != 5 ||
 		    !ino)
 			continue;
 		key = find_region(search, makedev(major, minor), ino);

@@ -103,25 +103,25 @@ struct node_scan {
 	size_t nr_owners;
 };
 /*
- * Streams; @progress, if not NULL, is told pages done of all. @ours: the module holds pages on the node, so that what looks
- * like them is theirs.
+ * Streams; @progress, if not NULL, is told pages done of all. @ours: the module holds pages on the node, so that what
+ * looks like them is theirs.
  */
-int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out, void (*progress)(uint64_t done, uint64_t all),
-		  struct message *why);
+int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out,
+		  void (*progress)(uint64_t done, uint64_t all), struct message *why);
 void node_scan_free(struct node_scan *scan);
 
 /* ---- forecast.c: what that means for pages of 1 GiB ---- */
 
 enum window_state {
 	WINDOW_FREE,
-	WINDOW_MOVABLE,			/* to be had, once what is in it has moved */
-	WINDOW_PERHAPS,			/* in the way is what may be free in a CPU's list, or the kernel's: not to be told */
-	WINDOW_OURS,			/* a 1G page of hugepin */
-	WINDOW_HUGETLB,			/* nothing but hugetlb pages in the way */
-	WINDOW_OURS_2M,			/* nothing but our 2M pages in the way */
+	WINDOW_MOVABLE, /* to be had, once what is in it has moved */
+	WINDOW_PERHAPS, /* in the way is what may be free in a CPU's list, or the kernel's: not to be told */
+	WINDOW_OURS, /* a 1G page of hugepin */
+	WINDOW_HUGETLB, /* nothing but hugetlb pages in the way */
+	WINDOW_OURS_2M, /* nothing but our 2M pages in the way */
 	WINDOW_BLOCKED,
-	WINDOW_ZONE,			/* in a zone whose pages must be able to move */
-	WINDOW_PARTIAL,			/* a part is missing, or another node's or zone's */
+	WINDOW_ZONE, /* in a zone whose pages must be able to move */
+	WINDOW_PARTIAL, /* a part is missing, or another node's or zone's */
 	WINDOW_STATES
 };
 extern const char *const window_state_names[WINDOW_STATES];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hugepinctl metrics: what the module holds, as metrics for Prometheus; on standard output, or in a file that the textfile
- * collector of node_exporter reads.
+ * hugepinctl metrics: what the module holds, as metrics for Prometheus; on standard output, or in a file that the
+ * textfile collector of node_exporter reads.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -10,26 +10,51 @@
 #include "host.h"
 #include "samples.h"
 
-enum { UP, BUILD_INFO, RESERVE, ASKED, PRESENT, LIMIT, REGIONS, REGION_BYTES, FORGOTTEN, FORGOTTEN_BYTES, HELD_BYTES, USER_HELD,
-       USER_QUARANTINED, USER_PINNED };
+enum {
+	UP,
+	BUILD_INFO,
+	RESERVE,
+	ASKED,
+	PRESENT,
+	LIMIT,
+	REGIONS,
+	REGION_BYTES,
+	FORGOTTEN,
+	FORGOTTEN_BYTES,
+	HELD_BYTES,
+	USER_HELD,
+	USER_QUARANTINED,
+	USER_PINNED
+};
 
 static const struct family families[] = {
 	[UP] = { "hugepin_up", "Whether the hugepin module is loaded and answers.", { NULL } },
 	[BUILD_INFO] = { "hugepin_build_info", "Version of the library that read the rest; always 1.", { "version" } },
-	[RESERVE] = { "hugepin_reserve_bytes", "Memory held by the module, by state; the states add up to all of it.",
+	[RESERVE] = { "hugepin_reserve_bytes",
+		      "Memory held by the module, by state; the states add up to all of it.",
 		      { "node", "page_size", "state" } },
 	[ASKED] = { "hugepin_reserve_asked_bytes", "Memory that was last asked for.", { "node", "page_size" } },
-	[PRESENT] = { "hugepin_page_size_present", "Whether the module has pages of that size on this kernel.",
+	[PRESENT] = { "hugepin_page_size_present",
+		      "Whether the module has pages of that size on this kernel.",
 		      { "page_size" } },
-	[LIMIT] = { "hugepin_user_limit_ratio", "Share of the reserve that one user may hold.", { "node", "page_size" } },
+	[LIMIT] = { "hugepin_user_limit_ratio",
+		    "Share of the reserve that one user may hold.",
+		    { "node", "page_size" } },
 	[REGIONS] = { "hugepin_regions", "Regions alive, with or without a name.", { NULL } },
 	[REGION_BYTES] = { "hugepin_region_bytes", "Memory of all regions alive.", { NULL } },
 	[FORGOTTEN] = { "hugepin_forgotten_regions", "Regions with a name that nobody uses.", { NULL } },
-	[FORGOTTEN_BYTES] = { "hugepin_forgotten_region_bytes", "Memory of regions with a name that nobody uses.", { NULL } },
-	[HELD_BYTES] = { "hugepin_region_held_bytes", "Memory of regions that devices or pipes hold besides.", { NULL } },
-	[USER_HELD] = { "hugepin_user_held_bytes", "Memory that a user holds in regions and in quarantine.",
+	[FORGOTTEN_BYTES] = { "hugepin_forgotten_region_bytes",
+			      "Memory of regions with a name that nobody uses.",
+			      { NULL } },
+	[HELD_BYTES] = { "hugepin_region_held_bytes",
+			 "Memory of regions that devices or pipes hold besides.",
+			 { NULL } },
+	[USER_HELD] = { "hugepin_user_held_bytes",
+			"Memory that a user holds in regions and in quarantine.",
 			{ "uid", "page_size" } },
-	[USER_QUARANTINED] = { "hugepin_user_quarantined_bytes", "Memory of a user's in quarantine.", { "uid", "page_size" } },
+	[USER_QUARANTINED] = { "hugepin_user_quarantined_bytes",
+			       "Memory of a user's in quarantine.",
+			       { "uid", "page_size" } },
 	[USER_PINNED] = { "hugepin_user_pinned_bytes", "Memory of its own that a user has pinned.", { "uid" } },
 };
 
@@ -55,8 +80,8 @@ static void add_reserve(struct samples *samples, const struct hugepin_reserve_in
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
 		sample_add(samples, RESERVE, (double)(states[i].pages * bytes), node, class, states[i].state);
 	sample_add(samples, ASKED, (double)(info->asked_pages * bytes), node, class);
-	if (!host_read_number(&percent, "/sys/class/misc/hugepin/node%d/hugepages-%" PRIu64 "kB/user_limit_percent", info->node,
-			      bytes >> 10))
+	if (!host_read_number(&percent, "/sys/class/misc/hugepin/node%d/hugepages-%" PRIu64 "kB/user_limit_percent",
+			      info->node, bytes >> 10))
 		sample_add(samples, LIMIT, (double)percent / 100, node, class);
 }
 

@@ -43,7 +43,9 @@ void ps_free(struct ps *ps);
 
 /* ---- holders.c ---- */
 
-/* Fills ps->holders and ps->unseen for ps->regions, from the descriptors and mappings of all processes: 0 or -ENOMEM. */
+/*
+ * Fills ps->holders and ps->unseen for ps->regions, from the descriptors and mappings of all processes: 0 or -ENOMEM.
+ */
 int holders_find(struct ps *ps);
 
 /* ---- ps_text.c ---- */

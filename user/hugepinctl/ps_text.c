@@ -89,7 +89,8 @@ int ps_print_regions(const struct ps *ps, bool forgotten, bool colour, FILE *out
 		table_cell(table, STYLE_PLAIN, "%s", human_age(info->used_ns, text));
 		table_cell(table, info->opens ? STYLE_PLAIN : STYLE_DIM, "%" PRIu64, info->opens);
 		table_cell(table, info->mappings ? STYLE_PLAIN : STYLE_DIM, "%" PRIu64, info->mappings);
-		table_cell(table, info->held_bytes ? STYLE_YELLOW : STYLE_DIM, "%s", human_bytes(info->held_bytes, text));
+		table_cell(table, info->held_bytes ? STYLE_YELLOW : STYLE_DIM, "%s",
+			   human_bytes(info->held_bytes, text));
 		table_cell(table, is_forgotten ? STYLE_RED : STYLE_PLAIN, "%s",
 			   is_forgotten ? "forgotten" : info->held_bytes ? "held" : "in use");
 		table_cell(table, region->path ? STYLE_PLAIN : STYLE_DIM, "%s%s", info->path_is_cut ? "..." : "",
@@ -138,10 +139,12 @@ static int print_users(const struct ps *ps, bool colour)
 		const struct hugepin_listed_user *user = &ps->users[i];
 		uint64_t gib = class_bytes(HUGEPIN_PAGES_1G), mib2 = class_bytes(HUGEPIN_PAGES_2M);
 
-		table_cell(table, STYLE_PLAIN, "%s%s", user_name(user->uid, text), user->depth ? " (in a user namespace)" : "");
+		table_cell(table, STYLE_PLAIN, "%s%s", user_name(user->uid, text),
+			   user->depth ? " (in a user namespace)" : "");
 		table_cell(table, STYLE_PLAIN, "%" PRIu64, user->held_1g_pages);
 		table_cell(table, STYLE_PLAIN, "%" PRIu64, user->held_2m_pages);
-		table_cell(table, STYLE_BOLD, "%s", human_bytes(user->held_1g_pages * gib + user->held_2m_pages * mib2, text));
+		table_cell(table, STYLE_BOLD, "%s",
+			   human_bytes(user->held_1g_pages * gib + user->held_2m_pages * mib2, text));
 		table_cell(table, STYLE_PLAIN, "%s",
 			   human_bytes(user->quarantined_1g_pages * gib + user->quarantined_2m_pages * mib2, text));
 		table_cell(table, STYLE_PLAIN, "%s", human_bytes(user->pinned_bytes, text));
@@ -164,11 +167,12 @@ static void print_notes(const struct ps *ps)
 		bytes += ps->regions[i].info.bytes;
 	}
 	if (count)
-		printf("\n%" PRIu64 " %s forgotten, %s: rm its name below its mount of hugepinfs (/run/hugepin) to free it\n",
+		printf("\n%" PRIu64
+		       " %s forgotten, %s: rm its name below its mount of hugepinfs (/run/hugepin) to free it\n",
 		       count, count == 1 ? "region is" : "regions are", human_bytes(bytes, text));
 	if (ps->unseen)
-		printf("%s%u processes of other users could not be looked into: only root sees all holders\n", count ? "" : "\n",
-		       ps->unseen);
+		printf("%s%u processes of other users could not be looked into: only root sees all holders\n",
+		       count ? "" : "\n", ps->unseen);
 }
 
 int ps_print(const struct ps *ps, bool forgotten)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which kind each page of a node is, from /proc/kpageflags, and which control group the kernel's pages are charged to, from
- * /proc/kpagecgroup. Read in pieces of half a MiB and added up at once, so that memory is needed for windows and memory blocks
- * only, whatever the host has.
+ * Which kind each page of a node is, from /proc/kpageflags, and which control group the kernel's pages are charged
+ * to, from /proc/kpagecgroup. Read in pieces of half a MiB and added up at once, so that memory is needed for windows
+ * and memory blocks only, whatever the host has.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -188,8 +188,8 @@ static void count_owner(struct node_scan *scan, uint64_t inode)
 }
 
 /*
- * A piece lies in one block and one window: a block is a power of two of at least 2^15 pages, aligned. Returns true if there
- * are kernel pages whose group is worth asking for.
+ * A piece lies in one block and one window: a block is a power of two of at least 2^15 pages, aligned. Returns true
+ * if there are kernel pages whose group is worth asking for.
  */
 static bool take_piece(struct reader *reader, size_t block, uint64_t pfn, size_t count)
 {
@@ -285,7 +285,8 @@ static int read_block(struct reader *reader, size_t index)
 /* ---- windows ---- */
 
 /* What a block adds to a window before its pages are looked at: pages from @pfn to @end, all in both. */
-static void place(const struct node_map *map, const struct block *block, struct window *window, uint64_t pfn, uint64_t end)
+static void place(const struct node_map *map, const struct block *block, struct window *window, uint64_t pfn,
+		  uint64_t end)
 {
 	const struct zone *zone = node_map_zone(map, block, pfn);
 
@@ -361,8 +362,8 @@ static int read_node(struct reader *reader, void (*progress)(uint64_t done, uint
 	return err;
 }
 
-int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out, void (*progress)(uint64_t done, uint64_t all),
-		  struct message *why)
+int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out,
+		  void (*progress)(uint64_t done, uint64_t all), struct message *why)
 {
 	struct node_scan scan = { 0 };
 	struct reader reader = { .map = map, .scan = &scan, .groups_fd = -1, .ours = ours };
@@ -370,7 +371,8 @@ int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out, 
 
 	reader.flags_fd = host_open(O_RDONLY, "/proc/kpageflags");
 	if (reader.flags_fd < 0)
-		return message_set(why, reader.flags_fd, "/proc/kpageflags: %s; reading it takes root, or CAP_SYS_ADMIN",
+		return message_set(why, reader.flags_fd,
+				   "/proc/kpageflags: %s; reading it takes root, or CAP_SYS_ADMIN",
 				   strerror(-reader.flags_fd));
 	reader.groups_fd = host_open(O_RDONLY, "/proc/kpagecgroup");
 	reader.flags = malloc(PIECE_PAGES * sizeof(*reader.flags));

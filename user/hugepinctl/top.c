@@ -247,7 +247,8 @@ static int parse_seconds(const char *text, unsigned int *tenths)
 		return -EINVAL;
 	memcpy(number, text, length);
 	number[length] = '\0';
-	if (number_parse(number, TENTHS_MAX / 10, &whole) || (text[length] && number_parse(text + length + 1, 9, &tenth)))
+	if (number_parse(number, TENTHS_MAX / 10, &whole) ||
+	    (text[length] && number_parse(text + length + 1, 9, &tenth)))
 		return -EINVAL;
 	*tenths = (unsigned int)(whole * 10 + tenth);
 	return *tenths && *tenths <= TENTHS_MAX ? 0 : -EINVAL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Where a node's memory lies: its zones from /proc/zoneinfo, its memory blocks from sysfs. Spans of nodes may interleave,
- * so which pages are a node's is told by the blocks; a block that has pages of one zone only names it.
+ * Where a node's memory lies: its zones from /proc/zoneinfo, its memory blocks from sysfs. Spans of nodes may
+ * interleave, so which pages are a node's is told by the blocks; a block that has pages of one zone only names it.
  */
 #include <ctype.h>
 #include <errno.h>
