@@ -26,7 +26,7 @@ install-boot:
 	for page in $(BOOT_MAN); do \
 		install -m 644 Documentation/man/$${page#*/}.$${page%/*} $(DESTDIR)$(MANDIR)/man$${page%/*} || exit; \
 	done
-	for folder in slurm kubernetes; do \
+	for folder in slurm kubernetes monitoring; do \
 		install -d $(DESTDIR)$(DATADIR)/hugepin/$$folder || exit; \
 		find user/$$folder -maxdepth 1 -type f -perm /100 -exec install -m 755 -t $(DESTDIR)$(DATADIR)/hugepin/$$folder {} + ; \
 		find user/$$folder -maxdepth 1 -type f ! -perm /100 -exec install -m 644 -t $(DESTDIR)$(DATADIR)/hugepin/$$folder {} + ; \
