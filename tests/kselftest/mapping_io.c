@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -203,35 +202,72 @@ static void a_dead_sender_s_pages_come_back(struct area *area)
 
 /* ---- direct I/O ---- */
 
-/* A block device without a medium of its own: a loop device over a file in memory. */
-static int block_device(uint64_t bytes)
-{
-	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), number, file, loop;
+struct block_device {
+	int fd;
 	char path[32];
+};
+
+/* One without a medium of its own: a loop device over a file in memory. */
+static struct block_device block_device_make(uint64_t bytes)
+{
+	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), number, file;
+	struct block_device loop;
 
 	if (control < 0)
 		ktap_skip("no loop devices here: tools/vm/run --modprobe loop");
 	number = CHECK_OK(ioctl(control, LOOP_CTL_GET_FREE));
-	snprintf(path, sizeof(path), "/dev/loop%d", number);
-	loop = CHECK_OK(open(path, O_RDWR | O_DIRECT | O_CLOEXEC));
+	snprintf(loop.path, sizeof(loop.path), "/dev/loop%d", number);
+	loop.fd = CHECK_OK(open(loop.path, O_RDWR | O_DIRECT | O_CLOEXEC));
 	file = CHECK_OK(memfd_create("medium", MFD_CLOEXEC));
 	CHECK_OK(ftruncate(file, bytes));
-	CHECK_OK(ioctl(loop, LOOP_SET_FD, file));
+	CHECK_OK(ioctl(loop.fd, LOOP_SET_FD, file));
+	close(file);
+	close(control);
 	return loop;
+}
+
+static void block_device_end(struct block_device *loop)
+{
+	CHECK_OK(ioctl(loop->fd, LOOP_CLR_FD));
+	close(loop->fd);
+}
+
+static void direct_io_there_and_back(struct area *area, int file, unsigned char seed)
+{
+	fill(crossing(area), seed);
+	CHECK_EQ(pwrite(file, crossing(area), IO_BYTES, 64 * KiB), IO_BYTES);
+	memset(crossing(area), 0, IO_BYTES);
+	CHECK_OK(madvise(area->start, area->bytes, MADV_DONTNEED));	/* it has to be faulted in */
+	CHECK_EQ(pread(file, crossing(area), IO_BYTES, 64 * KiB), IO_BYTES);
+	check_filled(crossing(area), seed);
 }
 
 static void direct_io_reads_into_it_and_writes_from_it(struct area *area)
 {
-	int device = block_device(2 * MiB);
+	struct block_device loop = block_device_make(2 * MiB);
 
-	fill(crossing(area), 7);
-	CHECK_EQ(pwrite(device, crossing(area), IO_BYTES, 64 * KiB), IO_BYTES);
-	memset(crossing(area), 0, IO_BYTES);
-	CHECK_OK(madvise(area->start, area->bytes, MADV_DONTNEED));
-	CHECK_EQ(pread(device, crossing(area), IO_BYTES, 64 * KiB), IO_BYTES);
-	check_filled(crossing(area), 7);
-	CHECK_OK(ioctl(device, LOOP_CLR_FD));
-	close(device);
+	direct_io_there_and_back(area, loop.fd, 7);
+	block_device_end(&loop);
+}
+
+static void direct_io_of_a_file_system_does_too(struct area *area)
+{
+	struct block_device loop = block_device_make(8 * MiB);
+	char command[64];
+	int file;
+
+	snprintf(command, sizeof(command), "mke2fs %s >/dev/null 2>&1", loop.path);
+	if (system(command))
+		ktap_skip("no mke2fs here");
+	if (mount(loop.path, "/mnt", "ext4", 0, NULL)) {
+		CHECK_EQ(errno, ENODEV);
+		ktap_skip("this kernel has no ext4");
+	}
+	file = CHECK_OK(open("/mnt/file", O_RDWR | O_CREAT | O_DIRECT, 0600));
+	direct_io_there_and_back(area, file, 10);
+	close(file);
+	CHECK_OK(umount2("/mnt", 0));
+	block_device_end(&loop);
 }
 
 /* ---- io_uring ---- */
@@ -354,6 +390,7 @@ const struct mapping_row mapping_io_rows[] = {
 	ROW(a_socket_sends_it_without_a_copy),
 	ROW(a_dead_sender_s_pages_come_back),
 	ROW(direct_io_reads_into_it_and_writes_from_it),
+	ROW(direct_io_of_a_file_system_does_too),
 	ROW(io_uring_takes_it_as_a_fixed_buffer),
 	ROW(io_uring_reads_into_it),
 	{ NULL, NULL },
