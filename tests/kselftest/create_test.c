@@ -9,6 +9,9 @@
 #include "region.h"
 #include "reserve.h"
 
+#define RANKS	4	/* processes of one job */
+#define REGIONS	3
+
 #define NODES_MAX	64
 
 static uint64_t mask[HUGEPIN_NODES_MAX / 64];
@@ -90,6 +93,7 @@ static void bind_takes_pages_of_that_node_only(const void *arg)
 	}
 }
 
+/* C008: other nodes' pages do not count */
 static void bind_over_what_the_node_has_says_how_much_there_is(const void *arg)
 {
 	unsigned int node = reserve_node_with(HUGEPIN_CLASS_2M, 2);
@@ -290,6 +294,75 @@ static void a_user_gets_no_more_than_the_share(const void *arg)
 	CHECK_EQ(create_on(&share, share.limit + 1, NULL), -EDQUOT);
 }
 
+/* Takes page by page, until it is told that the user's share is used up, and keeps them until it is let go. */
+static void take_until_refused(const struct share *share, const struct channel *channel)
+{
+	struct hugepin_shortfall short_of = { 0 };
+	uint64_t taken;
+	int fd;
+
+	CHECK_OK(setuid(NOBODY));
+	channel_wait(channel, 1);
+	for (taken = 0; (fd = create_on(share, 1, &short_of)) >= 0; taken++)
+		CHECK(taken < share->limit, "one process has all %" PRIu64 " and goes on", share->limit);
+	CHECK_EQ(fd, -EDQUOT);
+	CHECK_EQ(short_of.limit, share->limit);
+	CHECK_EQ(short_of.held, share->limit);	/* by all of them */
+	channel_signal(channel, 1);
+	channel_wait(channel, 1);
+	ktap_exit();
+}
+
+/* C018: a share is the user's, however many processes ask at the same time. */
+static void ranks_that_start_at_once_share_one_share(const void *arg)
+{
+	unsigned int node = reserve_node_with(HUGEPIN_CLASS_2M, 16), i;
+	struct share share = { .node = node, .device = device_open() };
+	struct hugepin_info_pages before = reserve_of(node, HUGEPIN_CLASS_2M);
+	struct channel channels[RANKS];
+	pid_t ranks[RANKS];
+
+	(void)arg;
+	share.limit = before.total * 50 / 100;
+	CHECK_EQ(knob_write(node, HUGEPIN_CLASS_2M, "user_limit_percent", 50), 0);
+	for (i = 0; i < RANKS; i++) {
+		channels[i] = channel_open();
+		ranks[i] = ktap_fork();
+		if (!ranks[i])
+			take_until_refused(&share, &channels[i]);
+	}
+	for (i = 0; i < RANKS; i++)
+		channel_signal(&channels[i], 0);
+	for (i = 0; i < RANKS; i++)
+		channel_wait(&channels[i], 0);
+	CHECK_EQ(reserve_of(node, HUGEPIN_CLASS_2M).in_use - before.in_use, share.limit);
+	for (i = 0; i < RANKS; i++) {
+		channel_signal(&channels[i], 0);
+		ktap_join(ranks[i]);
+	}
+}
+
+/* C023: what parent and child make after a fork is each one's own, from one descriptor of the device. */
+static void parent_and_child_make_regions_of_their_own(const void *arg)
+{
+	int device = device_open(), i;
+	char *start[REGIONS];
+	pid_t child = ktap_fork();
+
+	(void)arg;
+	for (i = 0; i < REGIONS; i++) {
+		struct hugepin_create args = create_args(2 * PAGE_2M, CLASS_2M);
+
+		start[i] = region_map(CHECK_OK(region_create(device, &args)), 0, 2 * PAGE_2M, PROT_READ | PROT_WRITE);
+		CHECK_ZERO(start[i], 2 * PAGE_2M);
+		marks_write(start[i], 0, 2 * PAGE_2M, child ? i : REGIONS + i);
+	}
+	if (child)
+		ktap_join(child);
+	for (i = 0; i < REGIONS; i++)
+		CHECK_MARKS(start[i], 0, 2 * PAGE_2M, child ? i : REGIONS + i);
+}
+
 /* ---- 1G ---- */
 
 static void need_1g(uint64_t pages)
@@ -421,6 +494,8 @@ static const struct ktap_case cases[] = {
 	CASE(extents_are_counted_beyond_the_room_given),
 	CASE(a_fresh_region_is_zero_however_its_pages_were_left),
 	CASE(a_user_gets_no_more_than_the_share),
+	CASE(ranks_that_start_at_once_share_one_share),
+	CASE(parent_and_child_make_regions_of_their_own),
 	CASE(without_the_1g_class_2m_pages_serve_if_allowed),
 	CASE(a_mixed_region_is_1g_first_and_2m_after, .timeout_s = 90),
 	CASE(a_1g_only_region_is_rounded_up_to_1g, .timeout_s = 90),

@@ -100,6 +100,7 @@ static void it_is_reopened_and_passed(struct area *area)
 	CHECK_MARKS(region_map(passed, 0, area->bytes, PROT_READ | PROT_WRITE), 0, area->bytes, 44);
 }
 
+/* C021: the child has all of it */
 static void a_fork_shares(struct area *area)
 {
 	pid_t child;

@@ -418,6 +418,36 @@ static void compaction_does_no_harm(struct area *area)
 	CHECK_MARKS(area->start, 0, area->bytes, 60);
 }
 
+/* Where the region's first page is in memory, in base pages. pagemap does not show 1G entries, so in smaller ones. */
+static uint64_t first_frame(const struct area *area)
+{
+	int file = CHECK_OK(open("/proc/self/pagemap", O_RDONLY));
+	char *start = region_map(area->fd, 0, PAGE_2M, PROT_READ);
+	uint64_t entry;
+
+	CHECK_EQ(read_signal(start), 0);
+	CHECK_EQ(pread(file, &entry, sizeof(entry), (uintptr_t)start / PAGE_4K * sizeof(entry)), sizeof(entry));
+	CHECK_OK(munmap(start, PAGE_2M));
+	close(file);
+	CHECK(entry >> 63, "pagemap does not show the page: %#llx", (unsigned long long)entry);
+	return entry & ((1ULL << 55) - 1);
+}
+
+/* C059: the block's other pages may be moved out, ours stay. */
+static void memory_with_its_pages_is_not_taken_offline(struct area *area)
+{
+	char path[96], text[32];
+
+	marks_write(area->start, 0, area->bytes, 61);
+	if (!file_read("/sys/devices/system/memory/block_size_bytes", text, sizeof(text)))
+		ktap_skip("this kernel has no memory hotplug");
+	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%llu/state",
+		 first_frame(area) * PAGE_4K / strtoull(text, NULL, 16));
+	CHECK_EQ(file_write(path, "offline"), -EBUSY);
+	CHECK(file_read(path, text, sizeof(text)) && !strcmp(text, "online"), "%s: %s", path, text);
+	CHECK_MARKS(area->start, 0, area->bytes, 61);
+}
+
 const struct mapping_row mapping_peek_rows[] = {
 	ROW(process_vm_readv_and_writev_reach_it),
 	ROW(proc_mem_reaches_it),
@@ -430,5 +460,6 @@ const struct mapping_row mapping_peek_rows[] = {
 	ROW(policies_move_nothing),
 	ROW(background_scanners_do_no_harm),
 	ROW(compaction_does_no_harm),
+	ROW(memory_with_its_pages_is_not_taken_offline),
 	{ NULL, NULL },
 };

@@ -83,6 +83,7 @@ static void check_pins(const struct backing *backing, unsigned int flags)
 	free(copy);
 }
 
+/* C072: the mapping is of pages that a driver can register */
 static void pins_hold_every_page_in_whole_runs_2m(const void *arg)
 {
 	struct backing backing = backing_2m();

@@ -26,6 +26,7 @@ static void size_short(struct hugepin_create *a)	{ a->size = sizeof(*a) - 8; }
 static void size_huge(struct hugepin_create *a)		{ a->size = ~0u; }
 static void no_bytes(struct hugepin_create *a)		{ a->bytes = 0; }
 static void sign_bit_bytes(struct hugepin_create *a)	{ a->bytes = 1ULL << 63; }
+/* C045 */
 static void all_bytes(struct hugepin_create *a)		{ a->bytes = ~0ULL; }
 static void wrapping_bytes(struct hugepin_create *a)	{ a->bytes = ~0ULL - PAGE_2M + 2; }
 static void largest_file(struct hugepin_create *a)	{ a->bytes = INT64_MAX; }

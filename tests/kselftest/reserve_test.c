@@ -115,6 +115,7 @@ static void bad_info_is_refused(const void *arg)
 	CHECK_ERRNO(ioctl(fd, HUGEPIN_IOC_REGION_INFO, &info), ENOTTY);
 }
 
+/* C008 */
 static void growing_and_shrinking_is_exact_and_on_that_node_only(const void *arg)
 {
 	unsigned int nodes[NODES_MAX], count = reserve_nodes(nodes, NODES_MAX), i, other;
@@ -171,6 +172,7 @@ static void new_pages_are_on_the_node_they_were_asked_for(const void *arg)
 	}
 }
 
+/* C045 */
 static void bad_numbers_are_refused_and_change_nothing(const void *arg)
 {
 	static const struct {
@@ -309,6 +311,7 @@ static void more_than_the_node_could_hold_is_refused_at_once(const void *arg)
 	      before.asked, now.asked);
 }
 
+/* C007: the write does not succeed with fewer pages than it was given */
 static void a_shortfall_is_an_error_that_keeps_what_it_got(const void *arg)
 {
 	unsigned int nodes[NODES_MAX], count = reserve_nodes(nodes, NODES_MAX), node = nodes[count - 1];
