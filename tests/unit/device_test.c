@@ -200,6 +200,31 @@ static void test_a_share_of_the_device_is_a_hard_cap(void **state)
 	assert_int_equal(hugepin_pool_destroy(pool), 0);
 }
 
+/* A kernel may still write to a block of the device's as to one of the host's. */
+static void test_a_block_freed_behind_a_stream_is_not_given_again_before(void **state)
+{
+	struct hugepin_pool *pool;
+	void *stream, *p, *q;
+
+	(void)state;
+	begin("cuda", NULL);
+	pool = device_pool();
+	assert_int_equal(cuStreamCreate(&stream, NON_BLOCKING), 0);
+	p = hugepin_alloc(pool, HPI_MIB(64), 0);
+	loopback.work(stream);
+	assert_int_equal(hugepin_free_after(pool, p, &stream, 1), 0);
+	q = hugepin_alloc(pool, HPI_MIB(64), 0);
+	assert_non_null(q);
+	assert_ptr_not_equal(q, p);
+	loopback.done(stream);
+	assert_int_equal(hugepin_pool_drain(pool), 0);
+	assert_ptr_equal(hugepin_alloc(pool, HPI_MIB(64), 0), p);
+	assert_int_equal(hugepin_free(pool, p), 0);
+	assert_int_equal(hugepin_free(pool, q), 0);
+	assert_int_equal(hugepin_pool_destroy(pool), 0);
+	assert_int_equal(cuStreamDestroy(stream), 0);
+}
+
 static void test_a_full_device_is_an_error_with_its_numbers(void **state)
 {
 	struct loopback_ledger before, after;
@@ -360,6 +385,7 @@ int main(void)
 		TEST(memory_is_the_devices_and_told_as_such),
 		TEST(zeroing_and_moving_are_the_runtimes),
 		TEST(a_share_of_the_device_is_a_hard_cap),
+		TEST(a_block_freed_behind_a_stream_is_not_given_again_before),
 		TEST(a_full_device_is_an_error_with_its_numbers),
 		TEST(a_context_of_the_program_is_needed),
 		TEST(runtimes_without_device_memory_say_so),

@@ -276,6 +276,34 @@ static void test_a_capture_is_left_whole(void **state)
 	hip->fence_end(idle);
 }
 
+static void test_a_capture_that_was_named_is_waited_for(void **state)
+{
+	struct hpi_fence *fence;
+	void *stream, *graph;
+	int code;
+
+	(void)state;
+	assert_int_equal(hipStreamCreateWithFlags(&stream, 1), 0);
+	assert_int_equal(hipStreamBeginCapture(stream, 0), 0);
+	assert_int_equal(hip->fence_record(stream, &fence, &code), -EBUSY);
+	assert_true(hip->is_capturing(HPI_STREAM_DEVICE));
+	assert_int_equal(hip->fence_record(HPI_STREAM_DEVICE, &fence, &code), -EBUSY);
+	assert_int_equal(hipStreamEndCapture(stream, &graph), 0);
+	assert_false(hip->is_capturing(HPI_STREAM_DEVICE));
+	assert_false(loopback.capture_broken());
+	assert_int_equal(hipPeekAtLastError(), 0);
+}
+
+static void test_device_pools_are_refused_with_the_runtimes_name(void **state)
+{
+	struct hugepin_pool *pool = NULL;
+
+	(void)state;
+	assert_int_equal(hugepin_pool_create(ctx, HUGEPIN_POOL_DEVICE, &pool), -EOPNOTSUPP);
+	assert_non_null(strstr(hugepin_error(), "runtime hip gives no memory of devices"));
+	assert_null(pool);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
 int main(void)
@@ -291,6 +319,8 @@ int main(void)
 		TEST(unregistering_while_the_runtime_shuts_down_is_quiet),
 		TEST(fences_wait_for_their_stream_or_for_all),
 		TEST(a_capture_is_left_whole),
+		TEST(a_capture_that_was_named_is_waited_for),
+		TEST(device_pools_are_refused_with_the_runtimes_name),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, NULL);
