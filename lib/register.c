@@ -2,11 +2,11 @@
 /*
  * Registration of ranges with a runtime: in chunks, by several threads, all or nothing.
  *
- * A range is booked before the runtime is called and until the last of its chunks is unregistered. One that the runtime
- * refuses to let go stays booked, and its memory must stay mapped: a device may still write to it.
+ * A range is booked before the runtime is called and until the last of its chunks is unregistered. One that the
+ * runtime refuses to let go stays booked, and its memory must stay mapped: a device may still write to it.
  *
- * Drivers hold locks of the whole machine or process while they pin, and other calls of theirs wait. A chunk bounds that
- * wait: between two calls the locks are free, and kernel locks go to whoever waits, not back to who asks again.
+ * Drivers hold locks of the whole machine or process while they pin, and other calls of theirs wait. A chunk bounds
+ * that wait: between two calls the locks are free, and kernel locks go to whoever waits, not back to who asks again.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -218,11 +218,12 @@ static void test_a_failure_rolls_back(void **state)
 		}
 }
 
-/* Each call of a registration and its end, each time it is made: the driver's ledger and the registry agree after it. */
+/* Each call of a registration and its end, each time it is made: the driver's ledger and the registry agree then. */
 static void test_every_failure_leaves_all_or_nothing(void **state)
 {
-	static const char *const calls[] = { "cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuMemHostRegister",
-					     "cuMemHostUnregister" };
+	static const char *const calls[] = {
+		"cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuMemHostRegister", "cuMemHostUnregister",
+	};
 	unsigned int nth, failures;
 	size_t i;
 	int err;
