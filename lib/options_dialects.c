@@ -157,8 +157,9 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.unit = "GB",
 		.default_value = "0.0",
 		.max = GB_MAX,
-		.doc = "Blocks freed in a scope gather as garbage and go back once they are this much. 0: at once. "
-		       "Negative: there is no collection, nothing goes back before its scope closes.",
+		.doc = "Freed blocks gather as garbage and go back once all of a pool's are this much. 0: at once. "
+		       "Negative: there is no collection, and nothing of a scope goes back before it closes. A pool that is "
+		       "short of memory takes its garbage back before an allocation fails.",
 	},
 	[HPI_OPT_PADDLE_EAGER_DELETE_FRACTION] = {
 		PADDLE("FLAGS_memory_fraction_of_eager_deletion"),
@@ -202,8 +203,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.min = "-1",
 		.max = MB_MAX,
 		.check = check_group_memory,
-		.doc = "Most memory of a group of parameters. -1: no such limit; 0: all are one group. "
-		       "FLAGS_fuse_parameter_groups_size holds besides.",
+		.doc = "Most memory of a group of parameters, which has one at least. -1: no such limit; 0: all are one "
+		       "group, however many. Else FLAGS_fuse_parameter_groups_size holds besides.",
 	},
 	[HPI_OPT_TF_GPU_FRACTION] = {
 		TENSORFLOW("per_process_gpu_memory_fraction", "HUGEPIN_PER_PROCESS_GPU_MEMORY_FRACTION"),

@@ -286,6 +286,7 @@ static inline void end_pool(struct hugepin_pool *pool)
 static inline struct hugepin_pool_stats stats_of(const struct hugepin_pool *pool)
 {
 	struct hugepin_pool_stats stats = { .size = sizeof(stats) };
+	const struct hpi_extent *extent;
 	int err;
 
 	assert_int_equal(hugepin_pool_stats_get(pool, &stats), 0);
@@ -294,6 +295,8 @@ static inline struct hugepin_pool_stats stats_of(const struct hugepin_pool *pool
 	assert_int_equal(stats.wasted_bytes, stats.active_bytes - stats.requested_bytes);
 	pthread_mutex_lock((pthread_mutex_t *)&pool->lock);	/* threads of the pool's own may be at work */
 	err = hpi_arena_check(pool->arena);
+	for (extent = pool->extents; extent && !err; extent = extent->next)
+		err = hpi_arena_check(extent->space.arena);
 	pthread_mutex_unlock((pthread_mutex_t *)&pool->lock);
 	assert_int_equal(err, 0);
 	return stats;
