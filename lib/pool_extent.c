@@ -137,7 +137,7 @@ int hpi_extent_get(struct hugepin_pool *pool, uint64_t bytes, bool clean, struct
 	int err;
 
 	for (extent = pool->extents; extent; extent = extent->next) {
-		if (!extent->taken && extent->clean == clean && !(clean && has_blocks(pool, extent)) &&
+		if (extent->reserved && !extent->taken && extent->clean == clean && !(clean && has_blocks(pool, extent)) &&
 		    bytes <= (uint64_t)(extent->space.end - extent->space.start))
 			break;
 	}

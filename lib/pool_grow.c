@@ -147,6 +147,7 @@ int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, ui
 	size_t rung;
 	int err = -ENOSPC;
 
+	wish.exact = wish.space.arena != pool->arena;	/* an extent has what its plan needs */
 	for (rung = 0; rung < pool->ladder.count && err; rung++)
 		err = grow_on(pool, rung, &wish);	/* finds a place on the block's own rung only */
 	return err;

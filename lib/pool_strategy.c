@@ -183,8 +183,7 @@ uint64_t hpi_growth_less(const struct hugepin_pool *pool, uint64_t bytes, uint64
 
 	if (!backs_off || (err != -ENOMEM && err != -EDQUOT))
 		return need;
-	return max_bytes((bytes - bytes / 10) & ~(granule - 1), need) < bytes ?
-		       max_bytes((bytes - bytes / 10) & ~(granule - 1), need) : need;
+	return max_bytes((bytes - bytes / 10) & ~(granule - 1), need);
 }
 
 void hpi_growth_took(struct hugepin_pool *pool, uint64_t bytes, bool less)
