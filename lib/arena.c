@@ -175,7 +175,7 @@ static struct chunk *used_chunk(const struct hpi_arena *arena, const void *ptr)
 {
 	struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);
 
-	return c && c->state == CHUNK_USED ? c : NULL;
+	return c && c->state == CHUNK_USED && !c->kept ? c : NULL;
 }
 
 static void release(struct hpi_arena *arena, struct chunk *c)
@@ -346,4 +346,16 @@ void hpi_arena_stats(const struct hpi_arena *arena, struct hpi_arena_stats *out)
 uint64_t hpi_arena_mapped(const struct hpi_arena *arena)
 {
 	return arena->mapped;
+}
+
+void hpi_arena_use_map(struct hpi_arena *arena, void *addr, uint64_t bytes, uintptr_t *map)
+{
+	arena->table.map = map;
+	arena->table.map_start = (uintptr_t)addr;
+	arena->table.map_bytes = bytes;
+}
+
+void hpi_arena_correct_requested(struct hpi_arena *arena, int64_t bytes)
+{
+	arena->requested += (uint64_t)bytes;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside the arena: how free and used space is described. Seen by arena*.c only.
+ * Inside the arena: how free and used space is described. Seen by arena*.c, and by pool_cache*.c, which keep used chunks.
  *
  *	runs, ordered by address        chunks of a run, ordered by address, without gaps
  *
@@ -53,6 +53,7 @@ struct chunk {
 		uint64_t clean;				/* free: so many bytes at its end are known to be zero */
 	};
 	uint32_t state;
+	uint32_t kept;					/* used, but by a cache: its user has given it back */
 };
 
 static inline uintptr_t chunk_end(const struct chunk *c) { return c->addr + c->bytes; }
@@ -99,10 +100,36 @@ struct table_slot {
 	struct chunk *chunk;
 };
 
+/*
+ * With a map, chunks of more than a slot lie there, by address: at most one starts in a slot (made smaller, it may be
+ * joined by another: that one is hashed). The slot has the chunk's address and, in its upper bits, where in the slot the
+ * chunk starts: so the map's owner may ask it about any block, without the arena's lock, and looks at no other chunk. A slot
+ * with bit 0 set belongs to the owner: it is the address of something that begins with a pointer to the chunk there.
+ */
+#define HPI_TABLE_SLOT_BYTES	8192ull
+
+#define HPI_TABLE_START_SHIFT	57		/* no address has bits from here on: there are at most 2^7 grains in a slot */
+
+/* What a slot says of the chunk that starts at @addr; NULL: none does, or the slot is the owner's. */
+static inline struct chunk *hpi_table_slot_chunk(uintptr_t slot, uintptr_t addr)
+{
+	if (slot & 1 || slot >> HPI_TABLE_START_SHIFT != addr % HPI_TABLE_SLOT_BYTES / HPI_ARENA_GRAIN)
+		return NULL;
+	return (struct chunk *)(slot & ((1ull << HPI_TABLE_START_SHIFT) - 1));
+}
+
+static inline uintptr_t hpi_table_slot_of(const struct chunk *c)
+{
+	return (uintptr_t)c | c->addr % HPI_TABLE_SLOT_BYTES / HPI_ARENA_GRAIN << HPI_TABLE_START_SHIFT;
+}
+
 struct table {
 	struct table_slot *slots;
 	unsigned int log2;				/* of the number of slots */
-	size_t used;
+	size_t hashed, used;
+	uintptr_t *map;					/* NULL: none. Written under the arena's lock, read by anybody */
+	uintptr_t map_start;
+	uint64_t map_bytes;				/* of addresses */
 };
 
 int hpi_table_init(struct table *table);

@@ -103,12 +103,21 @@ void hpi_table_free(struct table *table)
 	table->slots = NULL;
 }
 
+static void hash_insert(struct table *table, struct chunk *c)
+{
+	size_t mask = slot_mask(table), i = slot_of(table, c->addr);
+
+	while (table->slots[i].addr)
+		i = (i + 1) & mask;
+	table->slots[i] = (struct table_slot){ c->addr, c };
+}
+
 int hpi_table_reserve(struct table *table)
 {
 	struct table wider = { .log2 = table->log2 + 1 };
 	size_t i;
 
-	if (table->used < (slot_mask(table) + 1) / 4 * 3)
+	if (table->hashed < (slot_mask(table) + 1) / 4 * 3)
 		return 0;
 	wider.slots = hpi_store_calloc(sizeof(*wider.slots) << wider.log2);
 	if (!wider.slots)
@@ -116,21 +125,42 @@ int hpi_table_reserve(struct table *table)
 				 sizeof(*wider.slots) << wider.log2);
 	for (i = 0; i <= slot_mask(table); i++) {
 		if (table->slots[i].addr)
-			hpi_table_insert(&wider, table->slots[i].chunk);
+			hash_insert(&wider, table->slots[i].chunk);
 	}
 	free(table->slots);
-	*table = wider;
+	table->slots = wider.slots;
+	table->log2 = wider.log2;
 	return 0;
+}
+
+/* The map's slot for @addr, or NULL. */
+static uintptr_t *map_slot(const struct table *table, uintptr_t addr)
+{
+	uint64_t offset = addr - table->map_start;
+
+	return offset < table->map_bytes ? &table->map[offset / HPI_TABLE_SLOT_BYTES] : NULL;
+}
+
+/* The chunk that starts at @addr, if the map has it. */
+static struct chunk *map_chunk(const uintptr_t *slot, uintptr_t addr)
+{
+	uintptr_t value = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	struct chunk *c = value & 1 ? *(struct chunk **)(value - 1) : hpi_table_slot_chunk(value, addr);
+
+	return c && c->addr == addr ? c : NULL;
 }
 
 void hpi_table_insert(struct table *table, struct chunk *c)
 {
-	size_t mask = slot_mask(table), i = slot_of(table, c->addr);
+	uintptr_t *slot = c->bytes > HPI_TABLE_SLOT_BYTES ? map_slot(table, c->addr) : NULL;
 
-	while (table->slots[i].addr)
-		i = (i + 1) & mask;
-	table->slots[i] = (struct table_slot){ c->addr, c };
 	table->used++;
+	if (slot && !*slot) {
+		__atomic_store_n(slot, hpi_table_slot_of(c), __ATOMIC_RELAXED);
+		return;
+	}
+	hash_insert(table, c);
+	table->hashed++;
 }
 
 static size_t slot_find(const struct table *table, uintptr_t addr)
@@ -144,10 +174,14 @@ static size_t slot_find(const struct table *table, uintptr_t addr)
 
 struct chunk *hpi_table_find(const struct table *table, uintptr_t addr)
 {
+	struct chunk *c = map_chunk(map_slot(table, addr), addr);
+
+	if (c)
+		return c;
 	return addr ? table->slots[slot_find(table, addr)].chunk : NULL;
 }
 
-void hpi_table_remove(struct table *table, uintptr_t addr)
+static void hash_remove(struct table *table, uintptr_t addr)
 {
 	size_t mask = slot_mask(table), hole = slot_find(table, addr), i, home;
 
@@ -160,5 +194,17 @@ void hpi_table_remove(struct table *table, uintptr_t addr)
 		hole = i;
 	}
 	table->slots[hole] = (struct table_slot){ 0, NULL };
+}
+
+void hpi_table_remove(struct table *table, uintptr_t addr)
+{
+	uintptr_t *slot = map_slot(table, addr);
+
 	table->used--;
+	if (map_chunk(slot, addr)) {
+		__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
+		return;
+	}
+	hash_remove(table, addr);
+	table->hashed--;
 }

@@ -14,8 +14,6 @@
 
 /* ---- fork ---- */
 
-#define FORK_MARK	0x48504e31u
-
 /*
  * A page that the kernel wipes in every child, also one made by a raw clone() that runs no fork handlers. Where that
  * cannot be had hpi_context_is_child() asks getpid(): right, but a system call for every block.
@@ -31,14 +29,14 @@ static uint32_t *fork_mark_make(void)
 		hpi_sys_munmap(page, bytes);
 		return NULL;
 	}
-	*(uint32_t *)page = FORK_MARK;
+	*(uint32_t *)page = HPI_FORK_MARK;
 	return page;
 }
 
 bool hpi_context_is_child(const struct hugepin_context *ctx)
 {
 	if (ctx->fork_mark)
-		return *(volatile uint32_t *)ctx->fork_mark != FORK_MARK;
+		return *(volatile uint32_t *)ctx->fork_mark != HPI_FORK_MARK;
 	return getpid() != ctx->pid;
 }
 

@@ -55,6 +55,7 @@ int hpi_sys_mmap(void *addr, uint64_t bytes, int prot, int flags, int fd, uint64
 int hpi_sys_munmap(void *addr, uint64_t bytes);
 int hpi_sys_ioctl(int fd, unsigned long request, void *arg);
 int hpi_sys_madvise(void *addr, uint64_t bytes, int advice);
+int hpi_sys_membarrier(int command);
 int hpi_sys_mlock(const void *addr, uint64_t bytes);
 int hpi_sys_munlock(const void *addr, uint64_t bytes);
 int hpi_sys_memfd(const char *name, unsigned int flags);
@@ -246,6 +247,12 @@ struct hugepin_context {
 /* -EPERM with the error text set in a child of a fork, else 0. */
 int hpi_context_check(const struct hugepin_context *ctx);
 bool hpi_context_is_child(const struct hugepin_context *ctx);
+#define HPI_FORK_MARK	0x48504e31u
+/* hpi_context_check() for the calls that are made most: true if that would say 0, without having to ask the kernel. */
+static inline bool hpi_context_is_ours(const struct hugepin_context *ctx)
+{
+	return ctx->fork_mark && *(const volatile uint32_t *)ctx->fork_mark == HPI_FORK_MARK;
+}
 /* The device or the mount, for calls that either takes; borrowed. -ENODEV or -EACCES with the text set. */
 int hpi_context_module_fd(const struct hugepin_context *ctx);
 
@@ -599,6 +606,9 @@ int hpi_arena_resize(struct hpi_arena *arena, void *ptr, uint64_t bytes);
 uint64_t hpi_arena_block_bytes(const struct hpi_arena *arena, const void *ptr);	/* requested; UINT64_MAX: no block */
 void hpi_arena_stats(const struct hpi_arena *arena, struct hpi_arena_stats *out);
 uint64_t hpi_arena_mapped(const struct hpi_arena *arena);
+/* Blocks that begin in [addr, addr + bytes) are booked in a map that its owner may read: see arena.h. Before the first one. */
+void hpi_arena_use_map(struct hpi_arena *arena, void *addr, uint64_t bytes, uintptr_t *map);
+void hpi_arena_correct_requested(struct hpi_arena *arena, int64_t bytes);	/* after a change in the blocks themselves */
 int hpi_arena_check(const struct hpi_arena *arena);			/* every invariant; for tests */
 
 #endif /* HUGEPIN_INTERNAL_H */

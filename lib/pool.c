@@ -19,6 +19,7 @@ static void *fail(int err)
 
 static void free_books(struct hugepin_pool *pool)
 {
+	hpi_caches_end(pool, hpi_context_is_child(pool->ctx));
 	hpi_arena_destroy(pool->arena);
 	hpi_arena_destroy(pool->zero_size);
 	hpi_garbage_free_books(pool);
@@ -40,6 +41,8 @@ static int open_books(struct hugepin_pool *pool)
 		return err;
 	err = hpi_arena_add(pool->zero_size, pool->nothing, (uint64_t)(pool->nothing_end - pool->nothing),
 			    false);
+	if (!err)
+		err = hpi_caches_create(pool);
 	if (err)
 		hpi_window_release(pool);
 	return err;
@@ -94,13 +97,14 @@ static int check_unused(struct hugepin_pool *pool)
 	struct hpi_arena_stats arena, zero_size;
 	uint64_t blocks, bytes;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_caches_lock(pool);
 	hpi_arena_stats(pool->arena, &arena);
 	hpi_extents_add_stats(pool, &arena);
+	hpi_caches_correct(pool, &arena);
 	hpi_arena_stats(pool->zero_size, &zero_size);
 	blocks = arena.active_blocks + zero_size.active_blocks + pool->variables;
 	bytes = arena.requested_bytes + pool->variable_requested;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_caches_unlock(pool);
 	if (!blocks)
 		return 0;
 	return hpi_error(-EBUSY, "%s pool: %llu blocks of together %llu bytes are in use, %llu of them variables",
@@ -203,6 +207,13 @@ void *hugepin_alloc_aligned(struct hugepin_pool *pool, size_t alignment, size_t 
 
 void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
 {
+	void *p;
+
+	if (!flags && !pool->fills && hpi_context_is_ours(pool->ctx)) {
+		p = hpi_block_take_cached(pool, bytes);
+		if (p)
+			return p;
+	}
 	return hugepin_alloc_aligned(pool, HPI_POOL_GRAIN, bytes, flags);
 }
 
@@ -213,25 +224,11 @@ static int not_a_block(const struct hugepin_pool *pool, const void *ptr)
 
 int hugepin_free(struct hugepin_pool *pool, void *ptr)
 {
-	int err = hpi_context_check(pool->ctx);
+	int err = hpi_context_is_ours(pool->ctx) ? 0 : hpi_context_check(pool->ctx);
 
 	if (err || !ptr)
 		return err;
 	return hpi_garbage_free(pool, ptr) ? not_a_block(pool, ptr) : 0;
-}
-
-/* Resizes in what is mapped. @old is set to the size until now. */
-static int resize(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t *old)
-{
-	int err;
-
-	pthread_mutex_lock(&pool->lock);
-	*old = hpi_arena_block_bytes(pool->arena, ptr);
-	err = hpi_arena_resize(pool->arena, ptr, bytes);
-	if (!err)
-		hpi_pool_note_peaks(pool);
-	pthread_mutex_unlock(&pool->lock);
-	return err;
 }
 
 /* A block at the end of what is mapped grows with it: moving would hold old and new at once. */
@@ -242,7 +239,7 @@ static int resize_growing(struct hugepin_pool *pool, void *ptr, uint64_t bytes, 
 	pthread_mutex_lock(&pool->growth);
 	err = hpi_pool_extend(pool, ptr, *old, bytes);
 	if (!err)
-		err = resize(pool, ptr, bytes, old);
+		err = hpi_block_resize(pool, ptr, bytes, old);
 	pthread_mutex_unlock(&pool->growth);
 	return err;
 }
@@ -285,10 +282,7 @@ static void *empty(struct hugepin_pool *pool, void *ptr)
 	uint64_t old;
 	void *p;
 
-	pthread_mutex_lock(&pool->lock);
-	old = hpi_arena_block_bytes(pool->arena, ptr);
-	pthread_mutex_unlock(&pool->lock);
-	if (old == UINT64_MAX)
+	if (hpi_block_bytes(pool, ptr) == UINT64_MAX)
 		return fail(not_a_block(pool, ptr));
 	if (!hpi_block_take(pool, HPI_POOL_GRAIN, 0, NULL, &p)) {
 		hpi_scope_moved(pool, ptr, p);
@@ -296,7 +290,7 @@ static void *empty(struct hugepin_pool *pool, void *ptr)
 		return p;
 	}
 	hpi_error_clear();
-	return resize(pool, ptr, 0, &old) ? fail(not_a_block(pool, ptr)) : ptr;
+	return hpi_block_resize(pool, ptr, 0, &old) ? fail(not_a_block(pool, ptr)) : ptr;
 }
 
 void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
@@ -315,7 +309,7 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 	}
 	if (!bytes)
 		return empty(pool, ptr);
-	err = resize(pool, ptr, bytes, &old);
+	err = hpi_block_resize(pool, ptr, bytes, &old);
 	if (err == -EINVAL)
 		return fail(not_a_block(pool, ptr));
 	if (err == -ENOSPC)

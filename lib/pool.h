@@ -102,6 +102,7 @@ struct hugepin_pool {
 	/* How much memory there is where this pool's comes from. -errno: it cannot be told. */
 	int (*memory)(const struct hugepin_pool *pool, struct hpi_memory *out);
 	struct hpi_growth growth_by;
+	uint64_t cache_cap_bytes;		/* most that its caches keep; 0: none */
 	bool ascend;				/* variable_use_1g_huge_page made the ladder */
 	bool reuse_on_stream;			/* FLAGS_fast_eager_deletion_mode */
 	int device;				/* the runtime's number; -1: host memory */
@@ -118,6 +119,8 @@ struct hugepin_pool {
 
 	pthread_mutex_t lock;
 	struct hpi_arena *arena;
+	struct hpi_caches *caches;		/* NULL: none */
+	bool stopped;				/* they are, by the holder of this lock */
 	struct hpi_arena *zero_size;		/* over [nothing, nothing_end) */
 	struct hpi_extent *extents;		/* beside the window, for plans */
 	struct hugepin_plan *plans;		/* open ones; under growth */
@@ -235,6 +238,23 @@ int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes)
 int hpi_pool_grow_in(struct hugepin_pool *pool, const struct hpi_space *space, uint64_t bytes);	/* by the need alone */
 int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, uint64_t bytes);
 
+/* ---- pool_cache.c: what threads keep of what was freed ---- */
+
+int hpi_caches_create(struct hugepin_pool *pool);		/* once the window is reserved */
+void hpi_caches_end(struct hugepin_pool *pool, bool child);	/* frees their books */
+/* Emptying them may make a growth needless, and was not tried just now. */
+bool hpi_caches_are_worth_it(struct hugepin_pool *pool);
+/* All that is kept goes to the arena. True: it became more there. No locks held but growth. */
+bool hpi_caches_empty(struct hugepin_pool *pool);
+/*
+ * Takes the pool's lock while every cache stands still and is counted: for a look at all blocks at once. No locks held
+ * but growth.
+ */
+void hpi_caches_lock(struct hugepin_pool *pool);
+void hpi_caches_unlock(struct hugepin_pool *pool);
+/* From the arena's view, to which all that is kept is in use, to the user's. Needs lock. */
+void hpi_caches_correct(const struct hugepin_pool *pool, struct hpi_arena_stats *stats);
+
 /* ---- pool_block.c: blocks come and go ---- */
 
 /* Grows the pool if it must. -ENOMEM, -EDQUOT, -EIO, with the text set. @zeroed: see hpi_arena_alloc(). */
@@ -253,6 +273,17 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes);
 void hpi_block_return(struct hugepin_pool *pool, void *ptr);	/* a retired block becomes free */
 /* A retired block is in use again, as it is, for @bytes, at most what it has. Counts as an allocation. */
 int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes);
+/* From the caller's thread cache, or by its growing a stack of it; NULL: hpi_block_take() knows. */
+void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes);
+/* What was asked for; UINT64_MAX: not a block in use with bytes. */
+uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr);
+/* What may be used of it without asking again; UINT64_MAX likewise. */
+uint64_t hpi_block_usable(struct hugepin_pool *pool, const void *ptr);
+/*
+ * In place, in what is mapped: shrinks always. @old: the size until now. -EINVAL: not a block in use, -ENOSPC: no room
+ * behind it, -E2BIG: nor can there ever be any.
+ */
+int hpi_block_resize(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t *old);
 bool hpi_block_is_empty(const struct hugepin_pool *pool, const void *ptr);	/* an address for blocks of no bytes */
 
 /*
@@ -326,5 +357,7 @@ void hpi_garbage_free_books(struct hugepin_pool *pool);
 
 uint64_t hpi_pool_mapped(const struct hugepin_pool *pool);	/* needs either lock */
 void hpi_pool_note_peaks(struct hugepin_pool *pool);		/* needs lock */
+/* The same when there were meanwhile so many bytes more. */
+void hpi_pool_note_peaks_above(struct hugepin_pool *pool, int64_t active, int64_t requested);
 
 #endif /* HUGEPIN_POOL_H */

@@ -172,5 +172,6 @@ int hpi_pool_configure(struct hugepin_pool *pool, int device)
 	err = find_policy(pool, device);
 	if (err)
 		return err;
+	pool->cache_cap_bytes = hpi_options_uint(options, HPI_OPT_CACHE_CAP);
 	return check_ladder(pool, text);
 }

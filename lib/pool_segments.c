@@ -228,6 +228,8 @@ int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *
 	uint64_t bytes;
 	size_t i;
 
+	if (hpi_pool_mapped(pool) > keep_bytes)
+		hpi_caches_empty(pool);
 	for (i = pool->segment_count; i && hpi_pool_mapped(pool) > keep_bytes; i--) {
 		const struct segment *segment = &pool->segments[i - 1];
 

@@ -15,15 +15,23 @@ uint64_t hpi_pool_mapped(const struct hugepin_pool *pool)
 	return hpi_arena_mapped(pool->arena) + hpi_extents_mapped(pool) + pool->leaving_bytes + pool->variable_bytes;
 }
 
-void hpi_pool_note_peaks(struct hugepin_pool *pool)
+void hpi_pool_note_peaks_above(struct hugepin_pool *pool, int64_t active, int64_t requested)
 {
 	struct hpi_arena_stats arena;
 
 	hpi_arena_stats(pool->arena, &arena);
 	hpi_extents_add_stats(pool, &arena);
-	pool->peak_active = MAX(pool->peak_active, arena.active_bytes + pool->variable_bytes);
-	pool->peak_requested = MAX(pool->peak_requested, arena.requested_bytes + pool->variable_requested);
+	hpi_caches_correct(pool, &arena);
+	active += (int64_t)(arena.active_bytes + pool->variable_bytes);
+	requested += (int64_t)(arena.requested_bytes + pool->variable_requested);
+	pool->peak_active = MAX(pool->peak_active, (uint64_t)active);
+	pool->peak_requested = MAX(pool->peak_requested, (uint64_t)requested);
 	pool->peak_mapped = MAX(pool->peak_mapped, hpi_pool_mapped(pool));
+}
+
+void hpi_pool_note_peaks(struct hugepin_pool *pool)
+{
+	hpi_pool_note_peaks_above(pool, 0, 0);
 }
 
 /* The caller may be newer than the library, not older: what it has beyond our struct is set to zero. */
@@ -44,10 +52,12 @@ static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats 
 
 	hpi_arena_stats(pool->arena, &arena);
 	hpi_extents_add_stats(pool, &arena);
+	hpi_caches_correct(pool, &arena);
 	hpi_arena_stats(pool->zero_size, &zero_size);
 	*out = (struct hugepin_pool_stats){
 		.active_bytes = arena.active_bytes + pool->variable_bytes,
 		.deferred_bytes = pool->leaving_bytes + arena.retired_bytes,
+		.cached_bytes = arena.mapped_bytes - arena.active_bytes - arena.retired_bytes - arena.free_bytes,
 		.free_bytes = arena.free_bytes,
 		.mapped_bytes = hpi_pool_mapped(pool),
 		.registered_bytes = pool->registered_bytes,
@@ -68,15 +78,15 @@ static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats 
 
 int hugepin_pool_stats_get(const struct hugepin_pool *pool, struct hugepin_pool_stats *stats)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
+	struct hugepin_pool *books = (struct hugepin_pool *)pool;
 	struct hugepin_pool_stats ours;
 	int err = hpi_context_check(pool->ctx);
 
 	if (err)
 		return err;
-	pthread_mutex_lock(lock);
+	hpi_caches_lock(books);
 	snapshot(pool, &ours);
-	pthread_mutex_unlock(lock);
+	hpi_caches_unlock(books);
 	return answer(stats, stats->size, &ours, sizeof(ours));
 }
 

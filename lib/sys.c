@@ -14,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -97,6 +98,13 @@ int hpi_sys_madvise(void *addr, uint64_t bytes, int advice)
 		err = status(madvise(addr, bytes, advice));
 	while (err == -EINTR);
 	return err;
+}
+
+int hpi_sys_membarrier(int command)
+{
+	int err = fault("membarrier");
+
+	return err ? err : status((int)syscall(__NR_membarrier, command, 0, 0));
 }
 
 int hpi_sys_mlock(const void *addr, uint64_t bytes)

@@ -254,17 +254,20 @@ static const char *runs(struct hugepin_pool *pool, const uint64_t sizes[], size_
 /* Eight parameters of 1 KiB: a group of n of them takes up a hole of 4 KiB, or the next one. */
 static const uint64_t kibs[8] = { 1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024 };
 
+/* The holes are the arena's. */
+#define UNCACHED	"cache_cap", "0"
+
 static void FLAGS_fuse_parameter_groups_size_is_how_many_lie_together(void **state)
 {
 	static const uint64_t large[8] = { 2200, 2200, 2200, 2200, 2200, 2200, 2200, 2200 };
 
 	(void)state;
 	/* One of them to a hole, so groups of one are never neighbours. */
-	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_groups_size", "1", NULL), large, 8), "11111111");
-	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_groups_size", "3", NULL), kibs, 8), "332");
-	assert_string_equal(runs(POOL("FLAGS_eager_delete_scope", "true", NULL), kibs, 8), "332");	/* its default */
-	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_groups_size", "-1", NULL), kibs, 8), "8");
-	assert_string_equal(runs(POOL(NULL), kibs, 8), "8");		/* no option of Paddle's is set */
+	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_groups_size", "1", UNCACHED, NULL), large, 8), "11111111");
+	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_groups_size", "3", UNCACHED, NULL), kibs, 8), "332");
+	assert_string_equal(runs(POOL("FLAGS_eager_delete_scope", "true", UNCACHED, NULL), kibs, 8), "332");	/* its default */
+	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_groups_size", "-1", UNCACHED, NULL), kibs, 8), "8");
+	assert_string_equal(runs(POOL("cache_cap", "0", NULL), kibs, 8), "8");		/* no option of Paddle's is set */
 }
 
 static void FLAGS_fuse_parameter_memory_size_is_how_much_lies_together(void **state)
@@ -274,13 +277,13 @@ static void FLAGS_fuse_parameter_memory_size_is_how_much_lies_together(void **st
 	(void)state;
 	/* 3 KiB by bytes alone; and with the count of 2, whichever is less. */
 	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "0.0029296875",
-				      "FLAGS_fuse_parameter_groups_size", "-1", NULL), kibs, 8), "332");
+				      "FLAGS_fuse_parameter_groups_size", "-1", UNCACHED, NULL), kibs, 8), "332");
 	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "0.00390625",
-				      "FLAGS_fuse_parameter_groups_size", "3", NULL), kibs, 8), "332");
+				      "FLAGS_fuse_parameter_groups_size", "3", UNCACHED, NULL), kibs, 8), "332");
 	/* What is larger than the limit is a group of its own. */
-	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "0.0029296875", NULL), mixed, 5), "113");
-	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "0", NULL), kibs, 8), "8");
-	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "-1", NULL), kibs, 8), "332");
+	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "0.0029296875", UNCACHED, NULL), mixed, 5), "113");
+	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "0", UNCACHED, NULL), kibs, 8), "8");
+	assert_string_equal(runs(POOL("FLAGS_fuse_parameter_memory_size", "-1", UNCACHED, NULL), kibs, 8), "332");
 }
 
 /* A step of a graph: a CLEAN block that is used and freed, then another block of the same size. */

@@ -249,7 +249,8 @@ static void clean_blocks_anywhere_are_cleared_one_by_one(void **state)
 
 	(void)state;
 	for (i = 0; i < 4; i++) {
-		pool = POOL("static_memory_policy", policies[i], "atomic_clean_policy", "1", NULL);
+		pool = POOL("static_memory_policy", policies[i], "atomic_clean_policy", "1",
+			    "cache_cap", "0", NULL);
 		plan = begin(pool, HPI_MIB(4));
 		a = plan_take(plan, 4096, HUGEPIN_ALLOC_CLEAN);
 		other = plan_take(plan, 4096, 0);

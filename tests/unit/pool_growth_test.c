@@ -125,7 +125,8 @@ static void an_aligned_block_maps_no_more_than_its_bytes(void **state)
 
 static void segments_of_two_rungs_never_touch(void **state)
 {
-	struct hugepin_pool *pool = make_pool_on(make_context(NULL), HUGEPIN_POOL_HOST, 2, &rung_2m, &rung_base);
+	struct hugepin_pool *pool = make_pool_on(make_context("cache_cap", "0", NULL), HUGEPIN_POOL_HOST, 2, &rung_2m,
+						 &rung_base);
 	char *p[3], *small, *large;
 
 	(void)state;

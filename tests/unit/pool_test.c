@@ -623,7 +623,8 @@ static void creation_fails_cleanly(void **state)
 /* Each bookkeeping allocation of a first block fails once; then nothing is mapped, registered or counted. */
 static void a_block_fails_cleanly_without_memory_for_bookkeeping(void **state)
 {
-	struct hugepin_pool *pool = fake_pool(HUGEPIN_POOL_PINNED);
+	struct hugepin_pool *pool = make_pool_on(make_context("cache_cap", "0", NULL), HUGEPIN_POOL_PINNED, 1, &rung_2m,
+						 NULL);
 	char *p = NULL;
 	int i;
 

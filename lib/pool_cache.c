@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The caches of a pool, one a thread: who has which, and how all are stopped, so that another thread may empty them or
+ * read them as one snapshot.
+ *
+ * A thread marks its cache as entered with plain stores; whoever wants the cache says so and then has the kernel
+ * run a barrier on every CPU of the process, after which either the thread sees the wish or the mark is seen.
+ *
+ * A thread that ends abandons its caches as they are: the next new thread takes one over, or they are emptied with the
+ * others. So the end of a thread never touches a pool, which may be ending as well.
+ */
+#include "pool_cache.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/*
+ * Of the cap, what one thread may have: in stacks, and in whole blocks. Replays of a training program's allocations decide
+ * the latter: with 1 MiB kept, or blocks of more than 32 KiB, the arena maps up to 6 % more than is live at the peak.
+ */
+#define STACKS_SHARE	8
+#define KEEP_SHARE	128
+/* Before a growth the caches are emptied, but not again within so many allocations: a pool without any slack crawls. */
+#define EMPTY_INTERVAL	1024
+
+bool hpi_cache_heavy;
+
+static struct {
+	pthread_once_t once;
+	pthread_key_t key;			/* whose destructor abandons what a thread has */
+	bool works;
+} threads = { .once = PTHREAD_ONCE_INIT };
+
+_Thread_local struct hpi_cache_hot hpi_cache_hot[HPI_CACHE_HOT];
+static _Thread_local struct cache *of_thread;
+
+static uint64_t min_bytes(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- threads ---- */
+
+/* The thread's list without those whose pool has ended. */
+static void drop_orphans(void)
+{
+	struct cache **link = &of_thread, *c;
+
+	while ((c = *link)) {
+		if (__atomic_load_n(&c->state, __ATOMIC_ACQUIRE) != CACHE_ORPHANED) {
+			link = &c->next_of_thread;
+			continue;
+		}
+		*link = c->next_of_thread;
+		free(c);
+	}
+}
+
+static void abandon_all(void *unused)
+{
+	struct cache *c, *next;
+	unsigned int i;
+
+	(void)unused;
+	for (i = 0; i < HPI_CACHE_HOT; i++)
+		hpi_cache_hot[i].id = 0;
+	for (c = of_thread; c; c = next) {
+		next = c->next_of_thread;
+		if (__atomic_exchange_n(&c->state, CACHE_ABANDONED, __ATOMIC_ACQ_REL) == CACHE_ORPHANED)
+			free(c);
+	}
+	of_thread = NULL;
+}
+
+static void threads_init(void)
+{
+	hpi_cache_heavy = hpi_sys_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0;
+	threads.works = !pthread_key_create(&threads.key, abandon_all);
+}
+
+/* The library may be unloaded before a thread ends. */
+static void __attribute__((destructor)) threads_end(void)
+{
+	if (threads.works)
+		pthread_key_delete(threads.key);
+}
+
+/* ---- a pool's caches come and go ---- */
+
+int hpi_caches_create(struct hugepin_pool *pool)
+{
+	uint64_t window = (uint64_t)(pool->window_end - pool->window);
+	static uint64_t ids;
+	struct hpi_caches *caches;
+	void *map;
+	int err;
+
+	pthread_once(&threads.once, threads_init);
+	if (!pool->cache_cap_bytes || !threads.works)
+		return 0;
+	caches = hpi_store_calloc(sizeof(*caches));
+	if (!caches)
+		return hpi_error(-ENOMEM, "%s pool: no memory for its caches", hpi_pool_name(pool));
+	caches->map_bytes = window / HPI_TABLE_SLOT_BYTES * sizeof(*caches->map);
+	err = hpi_sys_mmap(NULL, caches->map_bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &map);
+	if (err) {
+		free(caches);
+		return hpi_error(err, "%s pool: no address space for a map of %llu bytes", hpi_pool_name(pool),
+				 (unsigned long long)(window / HPI_TABLE_SLOT_BYTES * sizeof(uintptr_t)));
+	}
+	caches->map = map;
+	caches->cap_bytes = pool->cache_cap_bytes;
+	caches->id = __atomic_add_fetch(&ids, 1, __ATOMIC_RELAXED);
+	pthread_mutex_init(&caches->lock, NULL);
+	pool->caches = caches;
+	hpi_arena_use_map(pool->arena, pool->window, window, map);
+	return 0;
+}
+
+void hpi_caches_end(struct hugepin_pool *pool, bool child)
+{
+	struct hpi_caches *caches = pool->caches;
+	struct cache *c, *next;
+
+	if (!caches)
+		return;
+	for (c = caches->first; c; c = next) {
+		next = c->next;
+		/* In a child other threads are not here to free theirs. */
+		if ((child && c->thread != &of_thread) ||
+		    __atomic_exchange_n(&c->state, CACHE_ORPHANED, __ATOMIC_ACQ_REL) == CACHE_ABANDONED)
+			free(c);
+	}
+	hpi_small_free_books(pool);
+	hpi_sys_munmap(caches->map, caches->map_bytes);
+	pthread_mutex_destroy(&caches->lock);
+	free(caches);
+	pool->caches = NULL;
+}
+
+/* How much a new cache may keep; what is left of the cap decides. Needs the pool's lock. */
+static void grant(struct hpi_caches *caches, struct cache *cache)
+{
+	uint64_t left = caches->cap_bytes - caches->granted_bytes, share;
+	unsigned int i;
+
+	cache->may_keep_bytes = min_bytes(caches->cap_bytes / KEEP_SHARE, left);
+	left -= cache->may_keep_bytes;
+	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left) / CLASSES;
+	for (i = 0; i < CLASSES; i++) {
+		cache->room[i] = (uint32_t)min_bytes(share / class_bytes(i), STACK_ROOM);
+		left -= cache->room[i] * class_bytes(i);
+	}
+	caches->granted_bytes = caches->cap_bytes - left;
+}
+
+static struct cache *add_cache(struct hugepin_pool *pool)
+{
+	struct cache *cache = hpi_store_calloc(sizeof(*cache));
+
+	if (!cache)
+		return NULL;
+	cache->pool = pool;
+	pthread_mutex_lock(&pool->lock);
+	grant(pool->caches, cache);
+	pthread_mutex_unlock(&pool->lock);
+	cache->next = pool->caches->first;
+	__atomic_store_n(&pool->caches->first, cache, __ATOMIC_RELEASE);
+	return cache;
+}
+
+/* One that a thread has left behind, or a new one. */
+static struct cache *obtain(struct hugepin_pool *pool)
+{
+	struct cache *c;
+
+	pthread_mutex_lock(&pool->caches->lock);
+	for (c = pool->caches->first; c; c = c->next) {
+		if (__atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == CACHE_ABANDONED)
+			break;
+	}
+	if (!c)
+		c = add_cache(pool);
+	if (c) {
+		c->thread = &of_thread;
+		__atomic_store_n(&c->state, CACHE_OWNED, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&pool->caches->lock);
+	return c;
+}
+
+struct cache *hpi_cache_find(struct hugepin_pool *pool)
+{
+	struct hpi_cache_hot *hot = &hpi_cache_hot[pool->caches->id % HPI_CACHE_HOT];
+	struct cache *c;
+
+	drop_orphans();
+	for (c = of_thread; c && c->pool != pool; c = c->next_of_thread)
+		;
+	if (!c) {
+		if (pthread_setspecific(threads.key, &of_thread))
+			return NULL;
+		c = obtain(pool);
+		if (!c)
+			return NULL;
+		c->next_of_thread = of_thread;
+		of_thread = c;
+	}
+	*hot = (struct hpi_cache_hot){ pool->caches->id, c };
+	return c;
+}
+
+/* ---- all stopped ---- */
+
+void hpi_cache_wait(struct cache *cache)
+{
+	pthread_mutex_lock(&cache->pool->caches->lock);
+	pthread_mutex_unlock(&cache->pool->caches->lock);
+}
+
+static bool is_only_mine(const struct hpi_caches *caches)
+{
+	return !caches->first || (!caches->first->next && caches->first->thread == &of_thread);
+}
+
+/* Every thread of the process has executed a barrier since the call. */
+static bool barrier(void)
+{
+	if (hpi_cache_heavy)		/* both sides' stores are sequentially consistent then */
+		return true;
+	if (!hpi_sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+		return true;
+	return !hpi_sys_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+	       !hpi_sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+static void resume(struct hpi_caches *caches)
+{
+	struct cache *c;
+
+	for (c = caches->first; c; c = c->next)
+		__atomic_store_n(&c->stop, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&caches->lock);
+}
+
+/* False: none are stopped. */
+static bool stop(struct hugepin_pool *pool)
+{
+	struct hpi_caches *caches = pool->caches;
+	struct cache *c;
+
+	if (!caches)
+		return false;
+	pthread_mutex_lock(&caches->lock);
+	for (c = caches->first; c; c = c->next)
+		__atomic_store_n(&c->stop, 1, __ATOMIC_SEQ_CST);
+	if (!is_only_mine(caches) && !barrier()) {
+		resume(caches);
+		return false;
+	}
+	for (c = caches->first; c; c = c->next) {
+		while (__atomic_load_n(&c->entered, __ATOMIC_SEQ_CST))
+			sched_yield();
+	}
+	return true;
+}
+
+static void empty(struct hugepin_pool *pool, struct cache *cache)
+{
+	unsigned int class;
+
+	hpi_cache_add_counts(cache);
+	for (class = 0; class < CLASSES; class++) {
+		while (cache->filled[class])
+			hpi_small_give(pool, &cache->stack[class][--cache->filled[class]]);
+	}
+	hpi_keep_give(cache, 0);
+}
+
+bool hpi_caches_are_worth_it(struct hugepin_pool *pool)
+{
+	bool worth_it;
+
+	if (!pool->caches)
+		return false;
+	pthread_mutex_lock(&pool->lock);
+	worth_it = pool->allocs - pool->caches->emptied_at >= EMPTY_INTERVAL;
+	pthread_mutex_unlock(&pool->lock);
+	return worth_it;
+}
+
+bool hpi_caches_empty(struct hugepin_pool *pool)
+{
+	struct cache *c;
+	uint64_t before;
+	bool freed;
+
+	if (!stop(pool))
+		return false;
+	pthread_mutex_lock(&pool->lock);
+	before = pool->arena->active;
+	for (c = pool->caches->first; c; c = c->next)
+		empty(pool, c);
+	freed = pool->arena->active < before;
+	pool->caches->emptied_at = pool->allocs;
+	pthread_mutex_unlock(&pool->lock);
+	resume(pool->caches);
+	return freed;
+}
+
+/* ---- in numbers ---- */
+
+void hpi_cache_add_counts(struct cache *cache)
+{
+	struct hugepin_pool *pool = cache->pool;
+	struct hpi_caches *caches = pool->caches;
+	int64_t kept = cache->kept_requested;
+
+	hpi_pool_note_peaks_above(pool, cache->high_active - cache->added.active,
+				  cache->high_requested - cache->added.requested);
+	caches->counts.active += cache->counts.active - cache->added.active;
+	caches->counts.requested += cache->counts.requested - cache->added.requested - kept;
+	pool->allocs += cache->counts.allocs - cache->added.allocs;
+	pool->frees += cache->counts.frees - cache->added.frees;
+	caches->blocks += (int64_t)(cache->counts.allocs - cache->added.allocs - cache->counts.frees + cache->added.frees);
+	if (kept)
+		hpi_arena_correct_requested(pool->arena, kept);
+	cache->kept_requested = 0;
+	cache->added = cache->counts;
+	cache->high_active = cache->counts.active;
+	cache->high_requested = cache->counts.requested;
+}
+
+void hpi_caches_lock(struct hugepin_pool *pool)
+{
+	struct cache *c;
+	bool stopped = stop(pool);
+
+	pthread_mutex_lock(&pool->lock);
+	for (c = stopped ? pool->caches->first : NULL; c; c = c->next)
+		hpi_cache_add_counts(c);
+	pool->stopped = stopped;
+}
+
+void hpi_caches_unlock(struct hugepin_pool *pool)
+{
+	bool stopped = pool->stopped;
+
+	pthread_mutex_unlock(&pool->lock);
+	if (stopped)
+		resume(pool->caches);
+}
+
+void hpi_caches_correct(const struct hugepin_pool *pool, struct hpi_arena_stats *stats)
+{
+	const struct hpi_caches *caches = pool->caches;
+
+	if (!caches)
+		return;
+	stats->active_bytes += (uint64_t)caches->counts.active;
+	stats->requested_bytes += (uint64_t)caches->counts.requested;
+	stats->retired_bytes += caches->retired_bytes;
+	stats->active_blocks += (uint64_t)caches->blocks;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between a pool's users and its arena: what a thread has freed serves what it asks for next, without a lock and
+ * without a cache line that another thread writes. Seen by pool_block.c and pool_cache*.c only.
+ *
+ *	up to 8 KiB	classes; blocks of a class lie in spans of 64 KiB, which are blocks of the arena
+ *			thread's stack <- batches, under the pool's lock -> spans with free blocks
+ *	above		whole blocks of the arena, kept by size; one serves requests down to 16/17 of its bytes
+ *
+ * An address leads to its block through the arena's map: the chunk that starts in a slot of 8 KiB, or the span that the
+ * slot is part of. Nothing is written into the memory itself.
+ *
+ * Who may touch a cache: its thread, between hpi_cache_enter() and hpi_cache_leave(), which cost it no atomic operation; or
+ * whoever has stopped all caches of the pool. Locks: growth, then caches' lock, then "entered", then the pool's lock.
+ */
+#ifndef HUGEPIN_POOL_CACHE_H
+#define HUGEPIN_POOL_CACHE_H
+
+#include "arena.h"
+#include "pool.h"
+
+#define SMALL_MAX	8192ull			/* larger blocks have a slot of the map for themselves */
+#define CLASSES		40
+#define STACK_ROOM	64			/* blocks of one class that a thread keeps */
+#define BATCH		(STACK_ROOM / 2)	/* that go to and from the spans at once */
+#define SPAN_BYTES	(HPI_TABLE_SLOT_BYTES * 8)
+
+#define KEEP_MAX	32768ull	/* larger blocks are not kept */
+#define KEEP_STEPS_LOG2	6			/* each power of two in so many steps */
+#define KEEP_OCTAVES	3			/* 8 KiB up to and with 32 KiB */
+#define KEEP_SLACK	16
+
+/* What a class has, in grains: 1 to 8, then each power of two in eight steps, so that an eighth is wasted at most. */
+static inline unsigned int class_of(uint64_t bytes)
+{
+	unsigned int n = (unsigned int)((bytes - 1) / HPI_POOL_GRAIN), msb;
+
+	if (n < 8)
+		return n;
+	msb = 31 - (unsigned int)__builtin_clz(n);
+	return 8 * (msb - 2) + (n >> (msb - 3) & 7);
+}
+
+static inline uint32_t class_bytes(unsigned int class)
+{
+	uint32_t grains = class < 8 ? class + 1 : (9 + class % 8) << (class / 8 - 1);
+
+	return grains * (uint32_t)HPI_POOL_GRAIN;
+}
+
+/* What a block of a span is: 0 free, else what was asked for and one; STATE_RETIRED alone: given back, not yet free. */
+#define STATE_RETIRED	0x8000u
+
+/*
+ * The map's slots of a span hold its address with bit 0 set. chunk is first: that is how the arena's table finds the
+ * chunk that starts where the span does.
+ */
+struct span {
+	struct chunk *chunk;
+	uintptr_t addr;
+	uint64_t reciprocal;			/* of grains a block, times 2^32 */
+	uint32_t bytes;				/* of a block */
+	uint16_t blocks, free;			/* free: not with a user, nor with a cache */
+	unsigned int class;
+	struct span *prev, *next;		/* among those of the class that have free blocks */
+	uint64_t free_bits[SPAN_BYTES / HPI_POOL_GRAIN / 64];
+	uint16_t state[];
+};
+
+/* A block of a span at hand. */
+struct small {
+	char *ptr;
+	uint16_t *state;
+};
+
+/* Numbers that users see change, as a cache or the pool has counted them. */
+struct counts {
+	int64_t active;				/* bytes; what the arena calls active is corrected by it */
+	int64_t requested;
+	uint64_t allocs, frees;
+};
+
+struct cache {
+	/* The first line is all that a common call writes here, beside a stack. */
+	uint32_t entered;			/* by its thread */
+	uint32_t stop;				/* by others: the thread has to wait */
+	struct counts counts;
+	int64_t high_active, high_requested;	/* highest since the counts were last added to the pool's */
+
+	_Alignas(64) struct hugepin_pool *pool;
+	uint64_t kept_bytes, may_keep_bytes;	/* of whole blocks */
+	int64_t kept_requested;			/* part of counts.requested that belongs to chunks */
+	struct counts added;			/* of the counts, to the pool's */
+
+	uint32_t filled[CLASSES], room[CLASSES];
+	struct small stack[CLASSES][STACK_ROOM];
+
+	uint64_t keep_bits[KEEP_OCTAVES + 1];	/* a bit for each list that is not empty; the last word is none */
+	struct chunk *keep[KEEP_OCTAVES << KEEP_STEPS_LOG2];
+
+	struct cache *next;			/* of the pool; never changes */
+	struct cache *next_of_thread;
+	int state;
+	const void *thread;
+};
+
+enum { CACHE_OWNED, CACHE_ABANDONED, CACHE_ORPHANED };
+
+struct hpi_caches {
+	uint64_t id;				/* of the pool; never used again */
+	pthread_mutex_t lock;			/* held while they are stopped, and to add one */
+	struct cache *first;
+	uint64_t cap_bytes;
+	uintptr_t *map;
+	uint64_t map_bytes;
+
+	/* Needs the pool's lock. */
+	struct counts counts;			/* of the caches, as far as added; and of what was done without one */
+	int64_t blocks;				/* what the arena calls active blocks is corrected by it */
+	uint64_t emptied_at;			/* so many allocations */
+	uint64_t granted_bytes;			/* to the caches, at most the cap */
+	uint64_t retired_bytes;			/* of spans' blocks */
+	struct span *open[CLASSES];		/* spans with free blocks */
+};
+
+/* ---- pool_cache.c ---- */
+
+#define HPI_CACHE_HOT	4
+
+/* The thread's caches of the pools it used last. */
+extern _Thread_local struct hpi_cache_hot {
+	uint64_t id;
+	struct cache *cache;
+} hpi_cache_hot[HPI_CACHE_HOT] __attribute__((tls_model("initial-exec")));
+
+struct cache *hpi_cache_find(struct hugepin_pool *pool);	/* this thread's; makes it. NULL: no memory */
+void hpi_cache_wait(struct cache *cache);		/* until they are no longer stopped */
+void hpi_cache_add_counts(struct cache *cache);		/* needs the pool's lock, and the cache */
+
+extern bool hpi_cache_heavy;				/* the kernel cannot interrupt the other CPUs for us */
+
+/* False: others have the cache now. */
+static inline bool cache_enter(struct cache *cache)
+{
+	if (__builtin_expect(hpi_cache_heavy, 0))
+		__atomic_store_n(&cache->entered, 1, __ATOMIC_SEQ_CST);
+	else
+		__atomic_store_n(&cache->entered, 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&cache->stop, __ATOMIC_SEQ_CST), 0)) {
+		__atomic_store_n(&cache->entered, 0, __ATOMIC_RELEASE);
+		return false;
+	}
+	return true;
+}
+
+static inline void cache_leave(struct cache *cache)
+{
+	__atomic_store_n(&cache->entered, 0, __ATOMIC_RELEASE);
+}
+
+/* Written by its thread alone, while others may look. */
+static inline void count_add(int64_t *count, int64_t n)
+{
+	__atomic_store_n(count, *count + n, __ATOMIC_RELAXED);
+}
+
+/* ---- pool_cache_small.c: blocks in spans; needs the pool's lock ---- */
+
+/* Up to @count blocks; 0: no room in the arena for a span, or no memory for its descriptor. */
+unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct small *out, unsigned int count);
+void hpi_small_give(struct hugepin_pool *pool, const struct small *small);	/* one whose state is 0 */
+void hpi_small_free_books(struct hugepin_pool *pool);
+
+/* The span that has @ptr, in the pool's window; NULL: none has. */
+static inline struct span *span_at(const struct hpi_caches *caches, uint64_t offset)
+{
+	uintptr_t slot = __atomic_load_n(&caches->map[offset / HPI_TABLE_SLOT_BYTES], __ATOMIC_RELAXED);
+
+	return slot & 1 ? (struct span *)(slot - 1) : NULL;
+}
+
+/* The state of the block that starts at @ptr; NULL: none does. */
+static inline uint16_t *span_state(struct span *span, const void *ptr)
+{
+	uint64_t offset = (uintptr_t)ptr - span->addr;
+	uint64_t i = offset / HPI_POOL_GRAIN * span->reciprocal >> 32;
+
+	return i * span->bytes == offset && i < span->blocks ? &span->state[i] : NULL;
+}
+
+/* ---- pool_cache_keep.c: whole blocks of the arena; the cache is entered, or stopped ---- */
+
+/* One that has @bytes (in grains) and not much more, or NULL. */
+struct chunk *hpi_keep_take(struct cache *cache, uint64_t bytes);
+void hpi_keep_put(struct cache *cache, struct chunk *c);
+/* To the arena, largest first, until no more than @most_bytes are kept. Needs the pool's lock. */
+void hpi_keep_give(struct cache *cache, uint64_t most_bytes);
+
+#endif /* HUGEPIN_POOL_CACHE_H */
