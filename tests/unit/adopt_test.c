@@ -17,13 +17,26 @@ struct host {
 	uint64_t unused;		/* pages that either may take */
 	uint64_t pinned;		/* of the hugetlb pool, in use */
 	uint64_t reserve_max;		/* the reserve gets no more */
+	uint64_t reserve_used;		/* and gives back no more */
 	uint64_t stolen;		/* pages that others take as soon as they are free */
 	int err;			/* of every write */
 	unsigned int gives, interrupt_at;
 };
 
-static void set_hugetlb(struct host *host, uint64_t pages)
+static int read_pools(void *arg, struct pools *out)
 {
+	const struct host *host = arg;
+
+	*out = host->pools;
+	return 0;
+}
+
+static int set_hugetlb(void *arg, uint64_t pages)
+{
+	struct host *host = arg;
+
+	if (host->err)
+		return host->err;
 	if (pages < host->pinned)
 		pages = host->pinned;
 	while (host->pools.hugetlb > pages) {
@@ -37,11 +50,16 @@ static void set_hugetlb(struct host *host, uint64_t pages)
 		host->pools.hugetlb++;
 		host->unused--;
 	}
+	return 0;
 }
 
-static int set_reserve(struct host *host, uint64_t pages)
+static int set_reserve(void *arg, uint64_t pages)
 {
-	while (host->pools.reserve > pages) {
+	struct host *host = arg;
+
+	if (host->err)
+		return host->err;
+	while (host->pools.reserve > pages && host->pools.reserve > host->reserve_used) {
 		host->pools.reserve--;
 		host->unused++;
 	}
@@ -49,23 +67,18 @@ static int set_reserve(struct host *host, uint64_t pages)
 		host->pools.reserve++;
 		host->unused--;
 	}
+	if (host->pools.reserve > pages)
+		return -EBUSY;
 	return host->pools.reserve == pages ? 0 : -ENOMEM;
 }
 
 static int give(void *arg, struct pools target, enum pool_order order, struct pools *now)
 {
+	static const struct pool_ops ops = { read_pools, set_hugetlb, set_reserve };
 	struct host *host = arg;
-	uint64_t before = host->pools.hugetlb;
-	int err = host->err;
+	int err = adopt_give(&ops, host, target, order);
 
 	host->gives++;
-	if (!err && order == RESERVE_FIRST)
-		err = set_reserve(host, target.reserve);
-	if (!err)
-		set_hugetlb(host, target.hugetlb);
-	if (!err && order == HUGETLB_FIRST && before - host->pools.hugetlb)
-		err = set_reserve(host, host->pools.hugetlb == target.hugetlb ? target.reserve :
-						host->pools.reserve + before - host->pools.hugetlb);
 	*now = host->pools;
 	return err;
 }
@@ -171,6 +184,32 @@ static void a_signal_puts_everything_back_also_with_partial(void **state)
 	assert_int_equal(adoption.returned, 64);
 }
 
+static void free_memory_of_the_node_is_left_alone(void **state)
+{
+	struct host host = { .pools = { 100, 0 }, .unused = 500, .pinned = 60, .reserve_max = 1000 };
+	struct adoption adoption = { .count = 70, .step_pages = 64, .partial = true };
+	struct message why;
+
+	(void)state;
+	assert_int_equal(move(&host, &adoption, &why), -ENOMEM);
+	assert_int_equal(host.pools.hugetlb, 60);
+	assert_int_equal(host.pools.reserve, 40);
+	assert_int_equal(host.unused, 500);
+}
+
+static void pages_of_the_reserve_that_came_into_use_stay(void **state)
+{
+	struct host host = { .pools = { 100, 0 }, .reserve_max = 50, .reserve_used = 20 };
+	struct adoption adoption = { .count = 70, .step_pages = 32 };
+	struct message why;
+
+	(void)state;
+	assert_int_equal(move(&host, &adoption, &why), -ENOMEM);
+	assert_int_equal(host.pools.hugetlb, 80);
+	assert_int_equal(host.pools.reserve, 20);
+	assert_int_equal(adoption.lost, 0);
+}
+
 static void a_pool_that_may_not_be_written_is_named(void **state)
 {
 	struct host host = { .pools = { 100, 3 }, .err = -EACCES };
@@ -193,6 +232,8 @@ int main(void)
 		cmocka_unit_test(pages_that_came_into_use_end_it),
 		cmocka_unit_test(pages_that_others_take_are_told),
 		cmocka_unit_test(a_signal_puts_everything_back_also_with_partial),
+		cmocka_unit_test(free_memory_of_the_node_is_left_alone),
+		cmocka_unit_test(pages_of_the_reserve_that_came_into_use_stay),
 		cmocka_unit_test(a_pool_that_may_not_be_written_is_named),
 	};
 

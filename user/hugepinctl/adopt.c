@@ -42,8 +42,9 @@ static int read_reserve(const struct adopt_request *request, uint64_t *out)
 				class_kb(request));
 }
 
-static int read_pools(const struct adopt_request *request, struct pools *out)
+static int read_pools(void *arg, struct pools *out)
 {
+	const struct adopt_request *request = arg;
 	struct pools now;
 	int err = read_hugetlb(request, "nr_hugepages", &now.hugetlb);
 
@@ -53,8 +54,9 @@ static int read_pools(const struct adopt_request *request, struct pools *out)
 	return err;
 }
 
-static int set_hugetlb(const struct adopt_request *request, uint64_t pages)
+static int set_hugetlb(void *arg, uint64_t pages)
 {
+	const struct adopt_request *request = arg;
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRIu64, pages);
@@ -62,8 +64,9 @@ static int set_hugetlb(const struct adopt_request *request, uint64_t pages)
 			  request->node, class_kb(request));
 }
 
-static int set_reserve(const struct adopt_request *request, uint64_t pages)
+static int set_reserve(void *arg, uint64_t pages)
 {
+	const struct adopt_request *request = arg;
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRIu64, pages);
@@ -71,34 +74,14 @@ static int set_reserve(const struct adopt_request *request, uint64_t pages)
 			  class_kb(request));
 }
 
-static int give_now(const struct adopt_request *request, struct pools target, enum pool_order order)
-{
-	struct pools now;
-	int err = read_pools(request, &now);
-
-	/* A pool that has what it shall have is not written: each write costs a look at the whole node. */
-	if (!err && order == RESERVE_FIRST && now.reserve != target.reserve)
-		err = set_reserve(request, target.reserve);
-	if (!err && now.hugetlb != target.hugetlb)
-		err = set_hugetlb(request, target.hugetlb);
-	if (!err && order == HUGETLB_FIRST) {
-		uint64_t freed = now.hugetlb;
-
-		/* Never more than the pool gave, or the reserve would grow at the cost of the rest of the node. */
-		err = read_hugetlb(request, "nr_hugepages", &freed);
-		freed = now.hugetlb > freed ? now.hugetlb - freed : 0;
-		if (!err && now.hugetlb == target.hugetlb)
-			err = set_reserve(request, target.reserve);
-		else if (!err && freed)
-			err = set_reserve(request, now.reserve + freed);
-	}
-	return err;
-}
-
 /* Both writes in a process of its own: who kills hugepinctl between them kills the one that waits. */
 static int give(void *arg, struct pools target, enum pool_order order, struct pools *now)
 {
-	const struct adopt_request *request = arg;
+	static const struct pool_ops pool_ops = {
+		.read = read_pools,
+		.set_hugetlb = set_hugetlb,
+		.set_reserve = set_reserve,
+	};
 	sigset_t all, before;
 	int status, err;
 	pid_t child;
@@ -107,7 +90,7 @@ static int give(void *arg, struct pools target, enum pool_order order, struct po
 	sigprocmask(SIG_SETMASK, &all, &before);
 	child = fork();
 	if (!child)
-		_exit(-give_now(request, target, order) & 0xff);
+		_exit(-adopt_give(&pool_ops, arg, target, order) & 0xff);
 	err = child < 0 ? -errno : 0;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (err)
@@ -116,7 +99,7 @@ static int give(void *arg, struct pools target, enum pool_order order, struct po
 		if (errno != EINTR)
 			return -errno;
 	err = WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
-	if (read_pools(request, now) && !err)
+	if (read_pools(arg, now) && !err)
 		err = -EIO;
 	return err;
 }
@@ -259,11 +242,14 @@ static int tell(const struct adopt_request *request, int err, const struct messa
 	if (adoption->lost)
 		complain("%" PRIu64 " pages are in neither pool: others have taken their memory", adoption->lost);
 	else if (adopt_moved(adoption))
-		complain("what was moved is kept, as --partial says");
+		complain("%s", adoption->partial ?
+				       "what was moved is kept, as --partial says" :
+				       "not everything could be put back: pages of the reserve came into use");
 	else
 		complain("both pools are as before%s", adoption->partial ? "" : "; --partial keeps what can be moved");
-	print(request, adoption->lost ? "lost" : adopt_moved(adoption) ? "partial" : "restored", why->text);
-	if (adoption->lost)
+	print(request, adoption->lost ? "lost" : !adopt_moved(adoption) ? "restored" :
+	      adoption->partial ? "partial" : "stuck", why->text);
+	if (adoption->lost || (adopt_moved(adoption) && !adoption->partial))
 		return STATUS_FAILED;
 	return adopt_moved(adoption) ? STATUS_PARTIAL : status_of(err);
 }

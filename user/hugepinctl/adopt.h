@@ -10,6 +10,20 @@ struct pools {				/* pages that each holds */
 };
 enum pool_order { HUGETLB_FIRST, RESERVE_FIRST };
 
+/* The two pools as they are; the tests have their own. */
+struct pool_ops {
+	int (*read)(void *arg, struct pools *out);
+	int (*set_hugetlb)(void *arg, uint64_t pages);	/* may fall short without a failure */
+	int (*set_reserve)(void *arg, uint64_t pages);
+};
+/*
+ * One write to each pool, so that they hold @target. The second gets what the first gave and no more, or it would
+ * grow at the cost of the rest of the node; unless the first has what it shall have: then this goes on where an
+ * earlier try fell short. A pool that holds what it shall is not written, since a write looks at the whole node. 0 or
+ * the first failure.
+ */
+int adopt_give(const struct pool_ops *ops, void *arg, struct pools target, enum pool_order order);
+
 /* What adopting needs from the world; the tests have their own. */
 struct adopt_ops {
 	/*

@@ -24,6 +24,36 @@ static uint64_t saturating_sub(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+int adopt_give(const struct pool_ops *ops, void *arg, struct pools target, enum pool_order order)
+{
+	struct pools before, after;
+	uint64_t wanted;
+	int err = ops->read(arg, &before), second = 0;
+
+	if (err)
+		return err;
+	if (order == HUGETLB_FIRST && before.hugetlb != target.hugetlb)
+		err = ops->set_hugetlb(arg, target.hugetlb);
+	if (order == RESERVE_FIRST && before.reserve != target.reserve)
+		err = ops->set_reserve(arg, target.reserve);
+	if (ops->read(arg, &after))
+		return -EIO;
+	if (order == HUGETLB_FIRST) {
+		wanted = before.reserve + saturating_sub(before.hugetlb, after.hugetlb);
+		if (after.hugetlb == target.hugetlb)
+			wanted = target.reserve;
+		if (wanted != after.reserve)
+			second = ops->set_reserve(arg, wanted);
+	} else {
+		wanted = before.hugetlb + saturating_sub(before.reserve, after.reserve);
+		if (after.reserve == target.reserve)
+			wanted = target.hugetlb;
+		if (wanted != after.hugetlb)
+			second = ops->set_hugetlb(arg, wanted);
+	}
+	return err ? err : second;
+}
+
 /* Goes on while the pools are not at @target: 0, or why they are not. */
 static int reach(struct adoption *adoption, struct pools target, enum pool_order order, const struct adopt_ops *ops)
 {
