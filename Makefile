@@ -6,6 +6,7 @@
 #	make tests	unit tests, stand-in runtimes, programs that run inside virtual machines
 #	make unit	build and run the unit tests
 #	make bench	what pools cost, beside other allocators (bench-quick: in two minutes)
+#	make check-debug	the self-tests on the debug kernel, in a virtual machine
 #	make modules	the module, for the running kernel (KDIR=... for another)
 #	make V=1 ...	show the commands
 #	make install	PREFIX=/usr/local DESTDIR=

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Programs that run inside virtual machines, next to the module (tests/kselftest/run). Static, so that they need nothing of
-# the machine; a sanitizer's runtime cannot be linked that way. They know the module's ABI and the C library, not ours.
+# Programs that run inside virtual machines, next to the module (tests/kselftest/run). Static, so that they need nothing
+# of the machine; a sanitizer's runtime cannot be linked that way. They know the module's ABI and the C library, not ours.
 
 KST_DIR := tests/kselftest
 KST_NAMES := $(patsubst $(KST_DIR)/%.c,%,$(wildcard $(KST_DIR)/*_test.c))
@@ -13,6 +13,7 @@ KST_STATIC := $(if $(SAN),,-static)
 $(O)/$(KST_DIR)/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod -I$(KST_DIR)
 
 $(O)/$(KST_DIR)/mapping_test: $(KST_MAPPING)
+$(O)/$(KST_DIR)/fault_test: $(O)/$(KST_DIR)/fault_calls.o
 $(KST_BIN): $(O)/$(KST_DIR)/%: $(O)/$(KST_DIR)/%.o $(KST_COMMON)
 	$(CC) $(LDFLAGS) $(KST_STATIC) -o $@ $(sort $^) $(KST_LIBS)
 
@@ -24,6 +25,9 @@ $(O)/$(KST_DIR)/run: $(KST_DIR)/run
 	@mkdir -p $(@D)
 	cp $< $@
 
-.PHONY: kselftest
+.PHONY: kselftest check-debug
+check-debug: all tests
+	tests/kselftest/debug
+
 kselftest: $(KST_BIN) $(O)/$(KST_DIR)/run
 tests: kselftest

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Memory that our modules have lost, on kernels with kmemleak (7-debug): scanning, and whose a report is.
 
-kmemleak knows an allocation by who made it. While a module is loaded its functions stand in the report; afterwards, and
-for what ran at loading only, bare addresses do. So the symbols are asked for before unloading.
+kmemleak knows an allocation by who made it. Looked is after unloading, when nothing of ours can hold anything any more;
+by then the functions in a report are bare addresses, so their names are asked for before.
 """
 import bisect
 import io
 import re
 
-# Reported is what is older than five seconds, and what two scans find unreferenced and unchanged.
+from machine import Trouble
+
+# Reported is what two scans find unreferenced and unchanged, and what is older than five seconds then.
 SCAN = r"""
 cd /sys/kernel/debug && [ -e kmemleak ] || exit 0
-echo scan >kmemleak && sleep 6 && echo scan >kmemleak && cat kmemleak
+sleep 6 & echo scan >kmemleak && wait && echo scan >kmemleak && cat kmemleak
 """
 SYMBOLS = r"""
 [ -e /sys/kernel/debug/kmemleak ] || exit 0
@@ -29,28 +31,26 @@ class Leaks:
         self.run = run          # run(script, timeout, out) -> exit status
         self.names = {}         # address -> function of our modules and which module
         self.addresses = []
-        self.seen = set()       # objects that were shown already
-        self.elsewhere = 0      # reports of the last scan that are not ours
+        self.elsewhere = 0      # reports that are not ours
 
     def _ask(self, script):
         out = io.BytesIO()
-        status = self.run(script, SECONDS, out)
-        return out.getvalue().decode("utf-8", "replace") if status == 0 else None
+        if self.run(script, SECONDS, out) != 0:
+            raise Trouble("kmemleak did not answer")
+        return out.getvalue().decode("utf-8", "replace")
 
-    def find(self):
-        """Reports not given before that are our modules'; None where kmemleak does not answer."""
-        symbols, text = self._ask(SYMBOLS), self._ask(SCAN)
-        if symbols is None or text is None:
-            return None
-        for address, _, name, module in (row.split() for row in symbols.splitlines()):
+    def prepare(self):
+        """While the modules are loaded: remember where their functions are."""
+        for address, _, name, module in (row.split() for row in self._ask(SYMBOLS).splitlines()):
             self.names[int(address, 16)] = (name, module)
         self.addresses = sorted(self.names)
-        reports = ["unreferenced object" + part.rstrip() for part in text.split("unreferenced object")[1:]]
+
+    def find(self):
+        """The reports that are our modules'."""
+        reports = ["unreferenced object" + part.rstrip() for part in self._ask(SCAN).split("unreferenced object")[1:]]
         ours = [report for report in reports if OURS.search(report)]
         self.elsewhere = len(reports) - len(ours)
-        fresh = [report for report in ours if report.split("\n")[0] not in self.seen]
-        self.seen.update(report.split("\n")[0] for report in fresh)
-        return [ADDRESS.sub(self._name, report) for report in fresh]
+        return [ADDRESS.sub(self._name, report) for report in ours]
 
     def _name(self, match):
         address = int(match[1], 16)

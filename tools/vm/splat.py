@@ -2,18 +2,20 @@
 """What in a kernel log means that something is wrong, and the part of the log that shows it."""
 import re
 
-# Each is searched in the text after the time stamp.
+# Each is searched in the text after the time stamp. Not among them: what the kernel says of a page that keeps a memory
+# block online, and of a kobject that there was no memory for.
 SPLATS = re.compile(r"""
     ^WARNING:\ | ^BUG:\ | kernel\ BUG\ at | ^Oops | Oops: | ^general\ protection\ fault | ^Kernel\ panic
   | ^double\ fault | ^stack\ segment | ^invalid\ opcode | ^traps:\ PANIC | unable\ to\ handle | Unable\ to\ handle
   | Bad\ rss-counter | [Bb]ad\ page\ (state|map) | :\ bad\ (pgd|p4d|pud|pmd|pte)\b
-  | refcount_t: | ^sysfs:\ cannot\ create\ duplicate | kobject_add_internal\ failed | ^kobject:.*tried\ to\ (init|add)
+  | refcount_t: | ^sysfs:\ cannot\ create\ duplicate | ^kobject:.*tried\ to\ (init|add)
+  | kobject_add_internal\ failed(?!.*error:\ -12\ )
   | ^KASAN | ^KCSAN | ^KFENCE | ^UBSAN | ^KMSAN | ^kmemleak:.*(disabled|error)
   | possible\ recursive\ locking | possible\ (circular|irq)\ | ^INFO:\ (possible|trying\ to\ register|suspicious)
   | suspicious\ RCU\ usage | DEBUG_LOCKS_WARN_ON | bad\ unlock\ balance | lock\ held\ when\ returning | ^ODEBUG:
   | sleeping\ function\ called | scheduling\ while\ atomic | list_(add|del)\ corruption | \blist_(add|del)_
-  | ^VFS:\ Busy\ inodes | Objects\ remaining | ^page\ dumped\ because | page\ allocation\ failure
-  | ^Disabling\ lock\ debugging\ due\ to\ (?!kernel\ taint) | ^usercopy:
+  | ^VFS:\ Busy\ inodes | Objects\ remaining | ^page\ dumped\ because(?!:\ unmovable\ page) | page\ allocation\ failure
+  | ^Disabling\ lock\ debugging\ due\ to\ (?!kernel\ taint) | ^usercopy: | ^pagealloc:
 """, re.X)
 
 # Something did not get on for a long time: a real deadlock looks like this, and so does an emulated CPU on a busy host.
