@@ -20,7 +20,7 @@
 #define DEBUG_DIR	"/sys/kernel/debug/"
 #define FAULTS_MAX	2000	/* no call here comes near: more means that it never gets through */
 #define RSEQ_BYTES	32	/* what the C library registers */
-#define TIMEOUT_S	300	/* a few hundred calls each, on a slow kernel */
+#define TIMEOUT_S	1200	/* a few hundred calls each, on a slow kernel */
 
 /* ---- injecting ---- */
 
