@@ -152,8 +152,10 @@ nothing_fits:
 void *hpi_arena_alloc_at(struct hpi_arena *arena, void *addr, uint64_t bytes, bool *zeroed)
 {
 	uint64_t rounded = to_grains(bytes);
-	struct chunk *c = hpi_bins_holding(&arena->bins, (uintptr_t)addr, rounded);
+	struct chunk *c = NULL;
 
+	if (bytes <= ARENA_MAX_BYTES)
+		c = hpi_bins_holding(&arena->bins, (uintptr_t)addr, rounded);
 	if (!c) {
 		errno = ENOSPC;
 		return NULL;

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#define TOTAL_MAX	(1ull << 62)		/* a multiple of the grain: so is what is left of it */
+
 struct limits {
 	size_t count;
 	uint64_t bytes;
@@ -28,19 +30,20 @@ static struct limits limits_of(const struct hugepin_options *options)
 	return limits;
 }
 
-static int check(const uint64_t sizes[], size_t count)
+static int check(const uint64_t sizes[], size_t count, void *const out[])
 {
 	uint64_t total = 0;
 	size_t i;
 
-	if (!count || !sizes)
-		return hpi_error(-EINVAL, "a group of %zu parameters with sizes at %p", count, (const void *)sizes);
+	if (!count || !sizes || !out)
+		return hpi_error(-EINVAL, "a group of %zu parameters with sizes at %p, to be told at %p", count,
+				 (const void *)sizes, (const void *)out);
 	for (i = 0; i < count; i++) {
 		if (!sizes[i])
 			return hpi_error(-EINVAL, "parameter %zu of %zu has 0 bytes", i, count);
-		if (sizes[i] > INT64_MAX - HPI_POOL_GRAIN - total)
-			return hpi_error(-EINVAL, "parameters 0 to %zu of %zu have together more than %lld bytes", i,
-					 count, (long long)INT64_MAX);
+		if (sizes[i] > TOTAL_MAX - total)
+			return hpi_error(-EINVAL, "parameters 0 to %zu of %zu have together more than %llu bytes", i,
+					 count, (unsigned long long)TOTAL_MAX);
 		total += hpi_round_up(sizes[i], HPI_POOL_GRAIN);
 	}
 	return 0;
@@ -80,7 +83,7 @@ int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_
 	if (!err && flags & ~HUGEPIN_ALLOC_ZERO)
 		err = hpi_error(-EINVAL, "unknown flags %#x for groups", flags & ~HUGEPIN_ALLOC_ZERO);
 	if (!err)
-		err = check(sizes, count);
+		err = check(sizes, count, out);
 	if (err)
 		return err;
 	limits = limits_of(pool->ctx->options);

@@ -21,6 +21,7 @@
 #define POLICY_FIXED	2
 #define POLICY_GROWING	3
 #define POLICY_SHARED	4
+#define BYTES_MAX	(1ull << 62)	/* so that what is rounded up or added does not wrap */
 #define CLEAN_TRIES	3		/* a growth can first take garbage back, and make no room yet */
 
 struct hugepin_plan {
@@ -126,21 +127,23 @@ int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin
 
 	if (err)
 		return err;
-	if (bytes > INT64_MAX / 2)
-		return hpi_error(-EINVAL, "a plan of %llu bytes is more than %lld", (unsigned long long)bytes,
-				 (long long)(INT64_MAX / 2));
 	plan = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(1, sizeof(*plan));
 	if (!plan)
 		return hpi_error(-ENOMEM, "%s pool: no memory for a plan", hpi_pool_name(pool));
 	plan->pool = pool;
 	plan->policy = hpi_options_static_policy(options);
 	plan->one_pass = !hpi_options_uint(options, HPI_OPT_ASCEND_CLEAN_POLICY);
+	if (plan->policy && bytes > BYTES_MAX)
+		err = hpi_error(-EINVAL, "a plan of %llu bytes is more than %llu", (unsigned long long)bytes,
+				(unsigned long long)BYTES_MAX);
 	if (plan->policy == POLICY_FIXED && !bytes)
 		err = hpi_error(-EINVAL, "a plan of 0 bytes in an extent of fixed size (static_memory_policy 2)");
 	if (!err)
 		err = hugepin_scope_open(pool, &plan->scope);
-	if (!err)
+	if (!err) {
+		plan->scope->is_plan = true;
 		err = begin(plan, bytes);
+	}
 	if (err) {
 		hpi_scope_end(plan->scope, true);
 		free(plan);
@@ -185,7 +188,7 @@ uint64_t hugepin_plan_bytes(const struct hugepin_plan *plan)
 {
 	struct hpi_arena_stats stats = { 0 };
 
-	if (plan->body)
+	if (plan->body && !hpi_context_check(plan->pool->ctx))
 		extent_stats(plan->pool, plan->body, &stats);
 	return stats.mapped_bytes;
 }
@@ -355,6 +358,8 @@ void *hugepin_plan_alloc(struct hugepin_plan *plan, size_t bytes, unsigned int f
 	if (!err && flags & ~(HUGEPIN_ALLOC_ZERO | HUGEPIN_ALLOC_CLEAN))
 		err = hpi_error(-EINVAL, "unknown flags %#x for an allocation in a plan",
 				flags & ~(HUGEPIN_ALLOC_ZERO | HUGEPIN_ALLOC_CLEAN));
+	if (!err && bytes > BYTES_MAX)
+		err = hpi_error(-ENOMEM, "plan: asked %zu bytes, at most %llu", bytes, (unsigned long long)BYTES_MAX);
 	if (err)
 		return fail(err);
 	live = hpi_scope_note(plan->scope);

@@ -302,6 +302,8 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 		return fail(err);
 	if (!ptr)
 		return hpi_pool_allocate(pool, HPI_POOL_GRAIN, bytes, 0);
+	if (hpi_scope_is_plan(pool, ptr))
+		return fail(hpi_error(-EINVAL, "the block at %p is a plan's, and keeps its size", ptr));
 	if (hpi_block_is_empty(pool, ptr)) {
 		if (!is_zero_size_block(pool, ptr))
 			return fail(not_a_block(pool, ptr));

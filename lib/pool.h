@@ -322,7 +322,7 @@ struct hugepin_scope {
 	struct hpi_retired *gathered, *passed;	/* to be collected; passed over, until the scope closes */
 	uint64_t considered_bytes, chosen_bytes;	/* of what has been collected or passed over */
 	size_t away;				/* freed, but not yet garbage: behind fences */
-	bool closed;
+	bool closed, is_plan;
 };
 
 /*
@@ -331,6 +331,7 @@ struct hugepin_scope {
  */
 struct hpi_retired *hpi_scope_leave(struct hugepin_pool *pool, void *ptr);
 void hpi_scope_drop(struct hugepin_pool *pool, struct hugepin_scope *scope);	/* NULL is allowed */
+bool hpi_scope_is_plan(struct hugepin_pool *pool, const void *ptr);	/* the block is in one that is a plan's */
 void hpi_scope_moved(struct hugepin_pool *pool, void *from, void *to);	/* @to takes the place of @from in its scope */
 /* To have a block in a scope: first what it takes to note it (NULL with errno and the text set; free() it if it comes to
  * nothing), then the block. */

@@ -164,6 +164,21 @@ void hpi_scope_drop(struct hugepin_pool *pool, struct hugepin_scope *scope)
 		free(scope);
 }
 
+bool hpi_scope_is_plan(struct hugepin_pool *pool, const void *ptr)
+{
+	struct hpi_garbage *garbage = &pool->garbage;
+	struct hpi_live **at;
+	bool is_plan;
+
+	if (!__atomic_load_n(&garbage->scopes, __ATOMIC_RELAXED))
+		return false;
+	pthread_mutex_lock(&garbage->lock);
+	at = find(garbage, ptr);
+	is_plan = at && (*at)->retired.scope->is_plan;
+	pthread_mutex_unlock(&garbage->lock);
+	return is_plan;
+}
+
 void hpi_scope_moved(struct hugepin_pool *pool, void *from, void *to)
 {
 	struct hpi_garbage *garbage = &pool->garbage;

@@ -751,7 +751,7 @@ int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin
  * @flags: OR of HUGEPIN_ALLOC_ZERO, HUGEPIN_ALLOC_CLEAN
  *
  * Aligned to 64 bytes. It may be freed by hugepin_free(), and is used again within the plan then; hugepin_plan_end() gives back
- * the others. hugepin_realloc() does not take it.
+ * the others. hugepin_realloc() does not take it: EINVAL.
  *
  * HUGEPIN_ALLOC_CLEAN: zero now, and after each hugepin_pool_clean(). With atomic_clean_policy 0 such blocks lie next to each
  * other and keep their place until the plan ends, freed or not; with 1 they lie anywhere, like the others.
@@ -760,7 +760,8 @@ int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin
  */
 void *hugepin_plan_alloc(struct hugepin_plan *plan, size_t bytes, unsigned int flags);
 
-/** hugepin_plan_address, hugepin_plan_bytes - its extent, as mapped now; NULL and 0 under policy 0. Since: 0.1 */
+/** hugepin_plan_address, hugepin_plan_bytes - its extent, as mapped now; NULL and 0 under policy 0; in a child of a fork 0
+ *  bytes. Since: 0.1 */
 void *hugepin_plan_address(const struct hugepin_plan *plan);
 uint64_t hugepin_plan_bytes(const struct hugepin_plan *plan);
 
