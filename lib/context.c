@@ -198,6 +198,7 @@ int hugepin_context_create(const struct hugepin_options *options, struct hugepin
 		context_free(ctx);
 		return err;
 	}
+	pthread_mutex_init(&ctx->pools_lock, NULL);
 	ctx->fork_mark = fork_mark_make();
 	open_module(ctx);
 	*out = ctx;

@@ -241,6 +241,8 @@ struct hugepin_context {
 	int module_err;				/* why both are -1: -ENODEV, or -errno of opening the device */
 	pid_t pid;				/* of the creator; a child of a fork is refused */
 	uint32_t *fork_mark;			/* a page the kernel wipes in a child: saves a getpid() a call; or NULL */
+	pthread_mutex_t pools_lock;
+	struct hugepin_pool *pools;
 	unsigned int objects;			/* pools, regions and pins alive; atomic */
 	uint64_t compatible_bytes;		/* mapped under one cap by force_gpu_compatible; atomic */
 };
@@ -610,5 +612,12 @@ uint64_t hpi_arena_mapped(const struct hpi_arena *arena);
 void hpi_arena_use_map(struct hpi_arena *arena, void *addr, uint64_t bytes, uintptr_t *map);
 void hpi_arena_correct_requested(struct hpi_arena *arena, int64_t bytes);	/* after a change in the blocks themselves */
 int hpi_arena_check(const struct hpi_arena *arena);			/* every invariant; for tests */
+struct hpi_arena_piece {
+	void *addr;
+	uint64_t bytes, requested;
+	enum hugepin_block_state state;
+	bool kept;				/* active to the arena, but a cache has it */
+};
+void hpi_arena_walk(const struct hpi_arena *arena, void (*fn)(const struct hpi_arena_piece *piece, void *arg), void *arg);
 
 #endif /* HUGEPIN_INTERNAL_H */

@@ -71,6 +71,9 @@ static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int 
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_mutex_init(&pool->garbage.lock, NULL);
 	pthread_cond_init(&pool->garbage.wake, NULL);
+	hpi_ahead_init(pool);
+	hpi_watches_init(pool);
+	hpi_pools_add(pool);
 	__atomic_add_fetch(&ctx->objects, 1, __ATOMIC_RELAXED);
 	hpi_log(HUGEPIN_LOG_INFO, "%s pool: made, %llu bytes of address space, cap %llu, memory of %llu bytes",
 		hpi_pool_name(pool), (unsigned long long)(pool->window_end - pool->window),
@@ -122,14 +125,15 @@ static int give_everything_back(struct hugepin_pool *pool)
 		err = hpi_scopes_check(pool);
 	if (err)
 		return err;
+	hpi_ahead_stop(pool);
 	err = hugepin_pool_drain(pool);
 	if (err)
 		return hpi_error_add(err, "; the pool stays");
 	hpi_garbage_stop(pool);
 	hpi_garbage_reclaim(pool);
-	pthread_mutex_lock(&pool->growth);
-	err = hpi_segments_trim(pool, 0, &given);
-	pthread_mutex_unlock(&pool->growth);
+	err = hpi_pool_trim(pool, 0, &given);
+	if (err == -EDEADLK)
+		return err;
 	if (err)
 		return hpi_error_add(-EIO, "; the pool stays, with what could not be given back");
 	err = hpi_extents_unmap(pool);
@@ -161,9 +165,12 @@ int hugepin_pool_destroy(struct hugepin_pool *pool)
 			return err;
 		pthread_cond_destroy(&pool->garbage.wake);
 		pthread_mutex_destroy(&pool->garbage.lock);
+		hpi_ahead_end(pool);
 		pthread_mutex_destroy(&pool->lock);
 		pthread_mutex_destroy(&pool->growth);
 	}
+	hpi_pools_remove(pool);
+	hpi_watches_end(pool, hpi_context_is_child(ctx));
 	free_books(pool);
 	__atomic_sub_fetch(&ctx->objects, 1, __ATOMIC_RELAXED);
 	return 0;
@@ -323,6 +330,19 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 	return ptr;
 }
 
+int hpi_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given)
+{
+	bool watched;
+	int err = 0;
+
+	pthread_mutex_lock(&pool->growth);
+	watched = hpi_watches_any(pool);
+	if (!watched)
+		err = hpi_segments_trim(pool, keep_bytes, given);
+	pthread_mutex_unlock(&pool->growth);
+	return watched ? hpi_watches_trim(pool, keep_bytes, given) : err;
+}
+
 int64_t hugepin_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes)
 {
 	uint64_t given = 0;
@@ -331,8 +351,6 @@ int64_t hugepin_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes)
 	if (err)
 		return err;
 	hpi_garbage_collect(pool);
-	pthread_mutex_lock(&pool->growth);
-	err = hpi_segments_trim(pool, keep_bytes, &given);
-	pthread_mutex_unlock(&pool->growth);
+	err = hpi_pool_trim(pool, keep_bytes, &given);
 	return given || !err ? (int64_t)given : err;
 }

@@ -27,6 +27,27 @@ struct segment {
 	size_t rung;
 	bool registered;
 	bool leaving;				/* not in the arena: on its way in or out, or stuck there */
+	bool told;				/* to those who watch */
+};
+
+/* pool_ahead.c: growth in the background. */
+struct hpi_ahead {
+	pthread_mutex_t lock;			/* of the rest */
+	pthread_cond_t ended;
+	pthread_t thread;
+	bool running, done, stop;		/* running: to be joined */
+	uint64_t bytes, got;
+	int err;
+	char text[512];
+};
+
+/* watch.c: who is told of segments. */
+struct hpi_watches {
+	pthread_mutex_t lock;			/* of the rest, but first: only who tells changes that */
+	pthread_cond_t idle;
+	bool telling, more;			/* more: something to be told has come since */
+	pthread_t teller;
+	struct hugepin_watch *first;
 };
 
 /* How a growth is sized beyond the need; see pool_strategy.c. step_bytes and share_bytes need growth held. */
@@ -89,6 +110,7 @@ struct hpi_garbage {
 struct hugepin_pool {
 	struct hugepin_context *ctx;
 	enum hugepin_pool_kind kind;
+	struct hugepin_pool *next;		/* of the context's */
 
 	/* What the options say; never changes. */
 	struct hpi_ladder ladder;
@@ -132,12 +154,15 @@ struct hugepin_pool {
 	uint64_t peak_active, peak_requested, peak_mapped;
 
 	uint64_t fenced, fenced_bytes;		/* blocks behind fences; atomic */
+	struct hpi_ahead ahead;
+	struct hpi_watches watches;
 };
 
 /* ---- pool.c ---- */
 
 /* hugepin_alloc_aligned() with the arguments checked; NULL with errno and the text set. */
 void *hpi_pool_allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags);
+int hpi_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given);	/* no locks held */
 
 /* ---- pool_options.c ---- */
 
@@ -213,6 +238,8 @@ struct place {
 /* The place in the window where mapping fewest bytes of @rung makes room for a block. False: there is none. */
 bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *space, size_t rung, uint64_t alignment,
 		     uint64_t bytes, struct place *out);
+/* The place for @bytes more, behind the last segment if there is room. False: there is none. */
+bool hpi_place_more(const struct hugepin_pool *pool, size_t rung, uint64_t bytes, struct place *out);
 /* The place where mapping lets the block at @ptr, of @old bytes, grow to @bytes. */
 bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const void *ptr, uint64_t old, uint64_t bytes,
 			 struct place *out);
@@ -230,6 +257,9 @@ int hpi_segments_unmap_in(struct hugepin_pool *pool, const struct hpi_space *spa
 uint64_t hpi_segments_idle(struct hugepin_pool *pool);		/* bytes of the segments that are wholly free */
 /* From the end of the window on, until no more than @keep_bytes are mapped; @given is added to. The first error. */
 int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given);
+/* The same in two steps: what is to go leaves the arena; what has left is unregistered and unmapped. */
+void hpi_segments_part(struct hugepin_pool *pool, uint64_t keep_bytes);
+int hpi_segments_expel(struct hugepin_pool *pool, uint64_t *given);
 
 /* ---- pool_grow.c: needs growth held ---- */
 
@@ -354,7 +384,36 @@ uint64_t hpi_garbage_reclaim(struct hugepin_pool *pool);
 void hpi_garbage_stop(struct hugepin_pool *pool);	/* ends the reaper, with nothing left of its work */
 void hpi_garbage_free_books(struct hugepin_pool *pool);
 
-/* ---- pool_stats.c ---- */
+/* ---- pool_cache_walk.c; the caches stopped ---- */
+
+void hpi_block_walk(const struct hugepin_pool *pool, void (*fn)(const struct hpi_arena_piece *piece, void *arg), void *arg);
+
+/* ---- pool_of.c ---- */
+
+void hpi_pools_add(struct hugepin_pool *pool);
+void hpi_pools_remove(struct hugepin_pool *pool);
+
+/* ---- pool_ahead.c ---- */
+
+void hpi_ahead_init(struct hugepin_pool *pool);
+void hpi_ahead_stop(struct hugepin_pool *pool);		/* waits until nothing grows in the background */
+void hpi_ahead_end(struct hugepin_pool *pool);
+
+/* ---- watch.c; no locks held ---- */
+
+bool hpi_watches_any(struct hugepin_pool *pool);		/* growth may be held: then it stays true */
+void hpi_watches_tell(struct hugepin_pool *pool);		/* after a growth */
+/* hpi_segments_trim() for a pool that is watched. */
+int hpi_watches_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given);
+void hpi_watches_init(struct hugepin_pool *pool);
+void hpi_watches_end(struct hugepin_pool *pool, bool child);
+
+/* ---- pool_stats.c; these need lock ---- */
+
+const struct segment *hpi_segment_of(const struct hugepin_pool *pool, const void *address);	/* or NULL */
+
+void hpi_pool_numbers(const struct hugepin_pool *pool, struct hugepin_pool_stats *out);
+void hpi_segment_describe(const struct hugepin_pool *pool, const struct segment *segment, struct hugepin_segment_info *out);
 
 uint64_t hpi_pool_mapped(const struct hugepin_pool *pool);	/* needs either lock */
 void hpi_pool_note_peaks(struct hugepin_pool *pool);		/* needs lock */

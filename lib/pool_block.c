@@ -293,7 +293,7 @@ static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t 
 		if (err && !hpi_caches_empty(pool))
 			break;
 	}
-	if (err && grown && hpi_pool_mapped(pool) > before)
+	if (err && grown && hpi_pool_mapped(pool) > before && !hpi_watches_any(pool))
 		shrink_to(pool, before);
 	pthread_mutex_unlock(&pool->growth);
 	return err;
@@ -315,10 +315,12 @@ int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes
 	}
 	if (err == -ENOSPC && bytes && hpi_pool_let_pass(pool))
 		err = take(pool, alignment, bytes, zeroed, out);
-	if (err == -ENOSPC && bytes)
+	if (err == -ENOSPC && bytes) {
 		err = take_growing(pool, alignment, bytes, zeroed, out);
-	else if (err == -ENOSPC)
+		hpi_watches_tell(pool);
+	} else if (err == -ENOSPC) {
 		err = hpi_error(-ENOMEM, "%s pool: no address left for another block of no bytes", hpi_pool_name(pool));
+	}
 	if (err && bytes && hpi_pool_fenced(pool))
 		hpi_error_add(err, "; %llu bytes are freed but wait for a device", (unsigned long long)hpi_pool_fenced(pool));
 	return err;

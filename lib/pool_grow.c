@@ -98,6 +98,8 @@ static bool give_way(struct hugepin_pool *pool, const struct wish *wish)
 {
 	uint64_t idle = hpi_segments_idle(pool), given = 0, unused = hpi_caps_left(pool);
 
+	if (hpi_watches_any(pool))		/* nobody could be told now */
+		return false;
 	if (unused == UINT64_MAX)		/* no cap: it is the providers that have nothing left */
 		unused = 0;
 	if (!idle || idle + unused < wish->bytes)

@@ -109,6 +109,27 @@ bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *sp
 	return found;
 }
 
+/* Behind the last segment, or else in the highest gap. What is free there already does not count. */
+bool hpi_place_more(const struct hugepin_pool *pool, size_t rung, uint64_t bytes, struct place *out)
+{
+	const struct hpi_space space = hpi_space_at(pool, pool->window);
+	uint64_t step = address_step(&pool->ladder.rungs[rung], bytes);
+	size_t i, first, end;
+	bool found = false;
+
+	segments_in(pool, &space, &first, &end);
+	for (i = end + 1; i > first && !found; i--) {
+		struct gap gap = gap_before(pool, &space, i - 1, first, end);
+		uintptr_t addr = (uintptr_t)gap.start;
+
+		if (gap.left && gap.left->rung != rung)
+			addr += HPI_2M;
+		out->addr = (char *)hpi_round_up(addr, step);
+		found = measure(pool, &gap, rung, (uintptr_t)out->addr + bytes, out);
+	}
+	return found;
+}
+
 bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const void *ptr, uint64_t old, uint64_t bytes,
 			 struct place *out)
 {

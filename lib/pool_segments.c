@@ -166,21 +166,27 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 	return 0;
 }
 
+/* -EBUSY: in use */
+static int part(struct hugepin_pool *pool, struct segment *segment)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	err = hpi_arena_remove(hpi_space_at(pool, segment->mapping.addr).arena, segment->mapping.addr,
+			       segment->mapping.bytes);
+	if (!err) {
+		segment->leaving = true;
+		pool->leaving_bytes += segment->mapping.bytes;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
 int hpi_segment_unmap(struct hugepin_pool *pool, size_t position)
 {
 	struct segment *segment = &pool->segments[position];
-	int err = 0;
+	int err = segment->leaving ? 0 : part(pool, segment);
 
-	if (!segment->leaving) {
-		pthread_mutex_lock(&pool->lock);
-		err = hpi_arena_remove(hpi_space_at(pool, segment->mapping.addr).arena, segment->mapping.addr,
-				       segment->mapping.bytes);
-		if (!err) {
-			segment->leaving = true;
-			pool->leaving_bytes += segment->mapping.bytes;
-		}
-		pthread_mutex_unlock(&pool->lock);
-	}
 	return err ? err : expel(pool, position);
 }
 
@@ -240,6 +246,40 @@ int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *
 		if (!err)
 			*given += bytes;
 		else if (err != -EBUSY && !first)	/* taken by another thread meanwhile */
+			first = err;
+	}
+	return first;
+}
+
+void hpi_segments_part(struct hugepin_pool *pool, uint64_t keep_bytes)
+{
+	uint64_t stay = hpi_pool_mapped(pool) - pool->leaving_bytes;
+	size_t i;
+
+	if (stay > keep_bytes)
+		hpi_caches_empty(pool);
+	for (i = pool->segment_count; i && stay > keep_bytes; i--) {
+		struct segment *segment = &pool->segments[i - 1];
+
+		if (!segment->leaving && is_idle(pool, segment) && !part(pool, segment))
+			stay -= segment->mapping.bytes;
+	}
+}
+
+int hpi_segments_expel(struct hugepin_pool *pool, uint64_t *given)
+{
+	int err, first = 0;
+	uint64_t bytes;
+	size_t i;
+
+	for (i = pool->segment_count; i; i--) {
+		if (!pool->segments[i - 1].leaving)
+			continue;
+		bytes = pool->segments[i - 1].mapping.bytes;
+		err = expel(pool, i - 1);
+		if (!err)
+			*given += bytes;
+		else if (!first)
 			first = err;
 	}
 	return first;

@@ -46,7 +46,7 @@ static int answer(void *out, size_t out_size, const void *ours, size_t our_size)
 	return 0;
 }
 
-static void snapshot(const struct hugepin_pool *pool, struct hugepin_pool_stats *out)
+void hpi_pool_numbers(const struct hugepin_pool *pool, struct hugepin_pool_stats *out)
 {
 	struct hpi_arena_stats arena, zero_size;
 
@@ -85,12 +85,12 @@ int hugepin_pool_stats_get(const struct hugepin_pool *pool, struct hugepin_pool_
 	if (err)
 		return err;
 	hpi_caches_lock(books);
-	snapshot(pool, &ours);
+	hpi_pool_numbers(pool, &ours);
 	hpi_caches_unlock(books);
 	return answer(stats, stats->size, &ours, sizeof(ours));
 }
 
-static void describe(const struct hugepin_pool *pool, const struct segment *segment, struct hugepin_segment_info *out)
+void hpi_segment_describe(const struct hugepin_pool *pool, const struct segment *segment, struct hugepin_segment_info *out)
 {
 	const struct hpi_mapping *mapping = &segment->mapping;
 	uint64_t page_bytes = HPI_1G;
@@ -127,15 +127,16 @@ int hugepin_pool_segment(const struct hugepin_pool *pool, size_t position, struc
 	pthread_mutex_lock(lock);
 	count = pool->segment_count;
 	if (position < count)
-		describe(pool, &pool->segments[position], &ours);
+		hpi_segment_describe(pool, &pool->segments[position], &ours);
 	pthread_mutex_unlock(lock);
 	if (position >= count)
 		return hpi_error(-ENOENT, "segment %zu of %zu", position, count);
 	return answer(info, info->size, &ours, sizeof(ours));
 }
 
-static const struct segment *segment_of(const struct hugepin_pool *pool, const char *ptr)
+const struct segment *hpi_segment_of(const struct hugepin_pool *pool, const void *address)
 {
+	const char *ptr = address;
 	size_t low = 0, high = pool->segment_count, middle;
 	const struct hpi_mapping *mapping;
 
@@ -163,9 +164,9 @@ int hugepin_block_segment(const struct hugepin_pool *pool, const void *ptr, stru
 	if (err)
 		return err;
 	pthread_mutex_lock(lock);
-	segment = segment_of(pool, ptr);
+	segment = hpi_segment_of(pool, ptr);
 	if (segment)
-		describe(pool, segment, &ours);
+		hpi_segment_describe(pool, segment, &ours);
 	pthread_mutex_unlock(lock);
 	if (!segment)
 		return hpi_error(-ENOENT, "%p is in no segment of the %s pool", ptr, hpi_pool_name(pool));

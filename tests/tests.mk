@@ -9,6 +9,8 @@ $(UNIT_BIN): CPPFLAGS += -Ilib -Itools/trace
 $(O)/tests/unit/%: $(O)/tests/unit/%.o $(LIB_A)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB_A) -lcmocka $(LIB_LIBS) $(UNIT_LIBS)
 
+$(O)/tests/unit/snapshot_test: UNIT_LIBS += -ljson-c
+
 tests: $(UNIT_BIN)
 
 unit: $(UNIT_BIN)

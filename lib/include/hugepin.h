@@ -781,6 +781,105 @@ void hugepin_plan_end(struct hugepin_plan *plan);
  */
 int64_t hugepin_pool_clean(struct hugepin_pool *pool);
 
+/* ---- Growing ahead ---- */
+
+#define HUGEPIN_GROW_BACKGROUND	(1u << 0)	/* return at once; hugepin_pool_wait() has the result */
+
+/**
+ * hugepin_pool_grow - map, zero and register memory before it is asked for
+ * @bytes: more than there is now, > 0; rounded up to pages of the ladder
+ * @flags: OR of HUGEPIN_GROW_*
+ *
+ * An allocation that fits then neither maps nor registers anything. Done in pieces of 1 GiB, each of use as soon as it is there:
+ * in the background also while the rest is still being pinned.
+ * Return: 0, -ENOMEM, -EDQUOT, -EIO as hugepin_alloc(), then nothing has come; -EBUSY (it grows in the background already),
+ * -EINVAL, -EPERM. Since: 0.1
+ */
+int hugepin_pool_grow(struct hugepin_pool *pool, uint64_t bytes, unsigned int flags);
+
+/**
+ * hugepin_pool_wait - wait until the pool does not grow in the background
+ * Return: 0, or why the last such growth ended early: what had come by then stays, and hugepin_error() has how much.
+ * Since: 0.1
+ */
+int hugepin_pool_wait(struct hugepin_pool *pool);
+
+/* ---- Sharing what a pool is made of ---- */
+
+struct hugepin_watch;		/* opaque */
+
+enum hugepin_segment_event {
+	HUGEPIN_SEGMENT_CAME = 0,
+	HUGEPIN_SEGMENT_GOES = 1,	/* it is in nobody's use any more, and still mapped until the call returns */
+};
+
+/**
+ * hugepin_segment_watch - be told when segments come and go, to map or register them elsewhere
+ * @fn:  called with one segment; @info is good until it returns
+ * @out: the caller's, ended by hugepin_segment_unwatch(), or with the pool
+ *
+ * Begins with the segments there are. One call at a time, from the thread that allocates, grows or trims, without any lock of
+ * the library: @fn may allocate and free. It must not trim, destroy, watch or unwatch (-EDEADLK). A segment is told of before
+ * or shortly after its first block is given out, and always before it goes.
+ *
+ * A pool that is watched gives segments back in hugepin_pool_trim() and hugepin_pool_destroy() only. As these and allocations
+ * call @fn, they must not be called with a lock held that it takes; freeing never calls it.
+ * Return: 0, -ENOMEM, -EDEADLK, -EPERM. Since: 0.1
+ */
+int hugepin_segment_watch(struct hugepin_pool *pool,
+			  void (*fn)(enum hugepin_segment_event event, const struct hugepin_segment_info *info, void *arg),
+			  void *arg, struct hugepin_watch **out);
+
+/** hugepin_segment_unwatch - once it returns @fn is not running and is not called again. Return: 0, -EDEADLK. Since: 0.1 */
+int hugepin_segment_unwatch(struct hugepin_watch *watch);
+
+/** hugepin_pool_of - the pool whose segments have @ptr, or NULL with errno ENOENT, EPERM. Since: 0.1 */
+struct hugepin_pool *hugepin_pool_of(struct hugepin_context *ctx, const void *ptr);
+
+/* ---- Looking into a pool ---- */
+
+enum hugepin_block_state {
+	HUGEPIN_BLOCK_ACTIVE = 0,	/* a user has it */
+	HUGEPIN_BLOCK_CACHED = 1,	/* freed, kept for quick reuse */
+	HUGEPIN_BLOCK_DEFERRED = 2,	/* freed, behind a fence, garbage, or in a segment on its way */
+	HUGEPIN_BLOCK_FREE = 3,		/* nobody's: a hole */
+};
+
+/** struct hugepin_block_info - a block, or the free space between two */
+struct hugepin_block_info {
+	size_t size;
+	void *addr;
+	uint64_t bytes;			/* as rounded */
+	uint64_t requested_bytes;	/* 0 unless active */
+	enum hugepin_block_state state;
+};
+
+/**
+ * hugepin_pool_each_block - call a function for each block and each hole, in the order of addresses
+ * @fn: other than 0 ends the walk and is returned; @info is good until it returns
+ *
+ * All is as it was at one moment: a copy, taken at the begin. No lock is held: @fn may call the library. Blocks of no bytes and
+ * variables are not among them.
+ * Return: 0, what @fn returned, -ENOMEM, -EPERM. Since: 0.1
+ */
+int hugepin_pool_each_block(const struct hugepin_pool *pool, int (*fn)(const struct hugepin_block_info *info, void *arg),
+			    void *arg);
+
+enum hugepin_snapshot {
+	HUGEPIN_SNAPSHOT_JSON = 0,	/* {"pool", "stats", "segments": [...], "blocks": [...]} with the names of the structs */
+	HUGEPIN_SNAPSHOT_SVG = 1,	/* a picture, to scale */
+};
+
+/**
+ * hugepin_pool_snapshot - what a pool is made of, as text in UTF-8
+ * @write: called with piece after piece; a negative value ends it
+ *
+ * One moment, no lock held, as hugepin_pool_each_block(). Return: 0, -EINVAL (format), -ENOMEM, -EPERM, what @write
+ * returned. Since: 0.1
+ */
+int hugepin_pool_snapshot(const struct hugepin_pool *pool, enum hugepin_snapshot format,
+			  int (*write)(const char *text, size_t length, void *arg), void *arg);
+
 /* ---- Variables: blocks with a name, kept by the module for the restart ---- */
 
 struct hugepin_variable;	/* opaque */
