@@ -198,6 +198,8 @@ int hugepin_context_create(const struct hugepin_options *options, struct hugepin
 		context_free(ctx);
 		return err;
 	}
+	if (hpi_options_bool(ctx->options, HPI_OPT_RAISE_MEMLOCK))
+		hpi_hold_may_raise();
 	pthread_mutex_init(&ctx->pools_lock, NULL);
 	ctx->fork_mark = fork_mark_make();
 	open_module(ctx);

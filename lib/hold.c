@@ -145,6 +145,30 @@ static int end_locked(struct hpi_hold *hold)
 	return 0;
 }
 
+/* ---- the limit on locked memory ---- */
+
+static bool may_raise;		/* some context's option says so; atomic */
+
+void hpi_hold_may_raise(void)
+{
+	__atomic_store_n(&may_raise, true, __ATOMIC_RELAXED);
+}
+
+/* To be called when a request was over the limit. True: it is higher now. */
+static bool raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (!__atomic_load_n(&may_raise, __ATOMIC_RELAXED) || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == limit.rlim_max)
+		return false;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_MEMLOCK, &limit))
+		return false;
+	hpi_log(HUGEPIN_LOG_INFO, "raised this process's soft limit on locked memory to its hard limit");
+	return true;
+}
+
 /* ---- pins ---- */
 
 static int refuse_pin(const struct hugepin_pin_range *pin, int err)
@@ -179,7 +203,7 @@ int hpi_hold_pin(int device_fd, void *addr, uint64_t bytes, bool by_address, str
 		return -ENOMEM;
 	do	/* a fatal signal alone ends it, but older modules may know more */
 		err = hpi_sys_ioctl(device_fd, HUGEPIN_IOC_PIN, &pin);
-	while (err == -EINTR);
+	while (err == -EINTR || (err == -EDQUOT && raise_limit()));
 	if (err) {
 		free(hold);
 		return refuse_pin(&pin, err);
@@ -204,6 +228,17 @@ static uint64_t locked_bytes(void)
 	if (unit)
 		*unit = '\0';
 	return hpi_size_parse_uint(text, &kib) ? UINT64_MAX : kib << 10;
+}
+
+/* Of mlock()'s errors those that are the limit's. */
+static bool is_over_limit(uint64_t bytes, int err)
+{
+	uint64_t locked = locked_bytes();
+	struct rlimit limit;
+
+	if ((err != -ENOMEM && err != -EPERM) || locked == UINT64_MAX || getrlimit(RLIMIT_MEMLOCK, &limit))
+		return false;
+	return limit.rlim_cur != RLIM_INFINITY && locked + bytes > limit.rlim_cur;
 }
 
 static int refuse_lock(uint64_t bytes, int err)
@@ -235,6 +270,8 @@ int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold *
 	/* Listed before it is locked: a neighbour that ends meanwhile leaves these pages locked. */
 	list_add(hold);
 	err = hpi_sys_mlock(addr, bytes);
+	if (err && is_over_limit(bytes, err) && raise_limit())
+		err = hpi_sys_mlock(addr, bytes);
 	if (!err) {
 		*out = hold;
 		return 0;

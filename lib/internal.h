@@ -142,7 +142,7 @@ void hpi_topology_free(struct hpi_topology *topology);
 const struct hpi_node *hpi_topology_node(const struct hpi_topology *topology, unsigned int id);
 int hpi_topology_distance(const struct hpi_topology *topology, unsigned int from, unsigned int to);	/* -ENODEV */
 int hpi_topology_local_node(void);					/* of the calling thread's CPU; -1 unknown */
-int hpi_topology_nearest(const struct hpi_topology *topology, unsigned int id);	/* usable node; -1: no such node */
+int hpi_topology_nearest(const struct hpi_topology *topology, unsigned int id);	/* of the default nodes; -1 */
 void hpi_topology_usable(const struct hpi_topology *topology, struct hpi_nodes *out);	/* allowed and with memory */
 /* The usable ones that have CPUs: nodes of memory alone (CXL, an accelerator's) are taken only where named. */
 void hpi_topology_default_nodes(const struct hpi_topology *topology, struct hpi_nodes *out);
@@ -271,7 +271,8 @@ int hpi_policy_parse(const char *text, const struct hpi_topology *topology, stru
 int hpi_policy_check_nodes(const struct hpi_nodes *nodes, const struct hpi_topology *topology);
 /* The nodes meant now: for local the usable node nearest to the calling thread. */
 void hpi_policy_nodes(const struct hpi_policy *policy, const struct hpi_topology *topology, struct hpi_nodes *out);
-/* Binds memory not touched yet. Local leaves the thread's own policy in force, which numactl may have set. */
+/* Binds memory not touched yet. Local leaves the thread's own policy in force, which numactl may have set, and without one
+ * keeps to the default nodes. */
 int hpi_policy_apply(const struct hpi_policy *policy, const struct hpi_topology *topology, void *addr, uint64_t bytes);
 
 /* ---- hold.c: the program's own memory, pinned by the module or locked ---- */
@@ -283,6 +284,8 @@ struct hpi_hold;
  */
 int hpi_hold_pin(int device_fd, void *addr, uint64_t bytes, bool by_address, struct hpi_hold **out);
 int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold **out);
+/* From now on a request over the soft limit on locked memory raises it to the hard one: the option raise_memlock. */
+void hpi_hold_may_raise(void);
 bool hpi_hold_is_pin(const struct hpi_hold *hold);
 int hpi_hold_fd(const struct hpi_hold *hold);				/* of the module's pin, or -1 */
 /* Lets go; pages that others have locked through here stay so. 0 also when the range is unmapped; -EIO: still held. */

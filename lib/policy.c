@@ -65,7 +65,7 @@ void hpi_policy_nodes(const struct hpi_policy *policy, const struct hpi_topology
 	if (best >= 0)
 		hpi_nodes_set(out, (unsigned int)best);
 	else
-		hpi_topology_usable(topology, out);
+		hpi_topology_default_nodes(topology, out);
 }
 
 static int bind(void *addr, uint64_t bytes, int mode, const struct hpi_nodes *nodes)
@@ -104,6 +104,28 @@ static bool covers_all(const struct hpi_nodes *nodes, const struct hpi_topology 
 	return true;
 }
 
+/*
+ * Where the thread has no policy of its own the kernel takes the nearest memory, that of nodes without CPUs included once
+ * the others are full: those are only for who names them. Bound to the rest, the nearest is still taken first.
+ */
+static void keep_to_default_nodes(const struct hpi_topology *topology, void *addr, uint64_t bytes)
+{
+	struct hpi_nodes usable, defaults;
+	int mode, err;
+
+	hpi_topology_usable(topology, &usable);
+	hpi_topology_default_nodes(topology, &defaults);
+	if (!memcmp(&usable, &defaults, sizeof(usable)))
+		return;
+	err = hpi_sys_fault ? hpi_sys_fault("get_mempolicy") : 0;
+	if (err || get_mempolicy(&mode, NULL, 0, NULL, 0) || mode != MPOL_DEFAULT)
+		return;
+	err = bind(addr, bytes, MPOL_BIND, &defaults);
+	if (err)
+		hpi_log(HUGEPIN_LOG_WARNING, "keeping %llu bytes to nodes that have CPUs: mbind: %s", (unsigned long long)bytes,
+			strerror(-err));
+}
+
 int hpi_policy_apply(const struct hpi_policy *policy, const struct hpi_topology *topology, void *addr, uint64_t bytes)
 {
 	static const int modes[] = {
@@ -114,8 +136,10 @@ int hpi_policy_apply(const struct hpi_policy *policy, const struct hpi_topology 
 	int err;
 
 	_Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "a node set's words are the kernel's");
-	if (is_local(policy))
+	if (is_local(policy)) {
+		keep_to_default_nodes(topology, addr, bytes);
 		return 0;
+	}
 	if (policy->policy == HUGEPIN_NODES_PREFERRED)
 		err = bind_preferred(addr, bytes, &policy->nodes);
 	else

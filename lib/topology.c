@@ -333,14 +333,14 @@ int hpi_topology_local_node(void)
 int hpi_topology_nearest(const struct hpi_topology *topology, unsigned int id)
 {
 	int best = -1, distance, least = 0;
+	struct hpi_nodes nodes;
 	size_t i;
 
+	hpi_topology_default_nodes(topology, &nodes);
 	for (i = 0; i < topology->count; i++) {
-		const struct hpi_node *node = &topology->nodes[i];
-
-		distance = hpi_topology_distance(topology, id, node->id);
-		if (node->has_memory && node->allowed && distance >= 0 && (best < 0 || distance < least)) {
-			best = (int)node->id;
+		distance = hpi_topology_distance(topology, id, topology->nodes[i].id);
+		if (hpi_nodes_has(&nodes, topology->nodes[i].id) && distance >= 0 && (best < 0 || distance < least)) {
+			best = (int)topology->nodes[i].id;
 			least = distance;
 		}
 	}

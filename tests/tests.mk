@@ -16,6 +16,24 @@ tests: $(UNIT_BIN)
 unit: $(UNIT_BIN)
 	tests/unit/run $(UNIT_BIN)
 
+# The same under checkers: names for what tools/check does, and what takes too long for every landing.
+.PHONY: check-asan check-tsan check-valgrind coverage
+check-asan:
+	$(MAKE) O=build/asan SAN=-fsanitize=address,undefined,leak unit
+
+check-tsan:
+	tools/check.d/tsan
+
+# exports_check, provider: memcheck has no MADV_POPULATE_WRITE of huge pages, and no ioctl of the stand-in module's
+VALGRIND_SKIP :=
+check-valgrind: $(UNIT_BIN)
+	tools/check.d/valgrind $(filter-out $(VALGRIND_SKIP:%=$(O)/tests/unit/%_test),$(UNIT_BIN))
+
+coverage:
+	find build/cov -name '*.gcda' -delete 2>/dev/null || :
+	$(MAKE) O=build/cov OPT="-O0 -g" SAN=--coverage unit
+	tools/check.d/coverage build/cov
+
 -include tests/loopback/loopback.mk
 -include tests/kselftest/kselftest.mk
 -include tests/gpu/gpu.mk

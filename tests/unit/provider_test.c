@@ -644,6 +644,35 @@ static void test_memory_is_bound_before_it_is_touched(void **state)
 	assert_int_equal(hpi_provider_base.unmap(ctx, &m, false), 0);
 }
 
+/* C060, C038: with a node of memory alone on the machine, default memory keeps to the others; but numactl's word holds. */
+static void test_local_keeps_to_nodes_with_cpus(void **state)
+{
+	struct hpi_request r = request(HPI_2M, 1, NULL);
+	struct hpi_mapping m;
+
+	(void)state;
+	fake_topology(ctx, 2);
+	ctx->topology.nodes[0].has_cpus = true;
+	ctx->topology.nodes[1].has_cpus = false;
+	r.policy = &local;
+	assert_int_equal(hpi_provider_base.map(ctx, &r, &m), 0);
+	if (policy_of(m.addr) == -1)
+		skip();			/* no NUMA in this kernel */
+	assert_int_equal(policy_of(m.addr), MPOL_BIND);
+	assert_int_equal(m.node, 0);
+	assert_int_equal(hpi_provider_base.unmap(ctx, &m, false), 0);
+
+	assert_int_equal(set_mempolicy(MPOL_LOCAL, NULL, 0), 0);
+	assert_int_equal(hpi_provider_base.map(ctx, &r, &m), 0);
+	assert_int_equal(policy_of(m.addr), MPOL_DEFAULT);	/* none of its own: the thread's holds */
+	assert_int_equal(hpi_provider_base.unmap(ctx, &m, false), 0);
+	set_mempolicy(MPOL_DEFAULT, NULL, 0);
+
+	fail_at("mbind", EPERM);	/* a container's filter: said in the log, and no failure */
+	assert_int_equal(hpi_provider_base.map(ctx, &r, &m), 0);
+	assert_int_equal(hpi_provider_base.unmap(ctx, &m, false), 0);
+}
+
 static void test_mbind_forbidden_is_harmless_only_with_one_node(void **state)
 {
 	struct hpi_request r = request(HPI_2M, 1, NULL);
@@ -734,6 +763,7 @@ int main(void)
 		TEST(test_base_short_of_memory_leaves_the_reservation),
 		TEST(test_an_unmap_that_fails_keeps_the_mapping),
 		TEST(test_memory_is_bound_before_it_is_touched),
+		TEST(test_local_keeps_to_nodes_with_cpus),
 		TEST(test_mbind_forbidden_is_harmless_only_with_one_node),
 		TEST(test_policies_are_checked_against_the_machine),
 		TEST(test_local_is_the_nearest_node_with_memory),

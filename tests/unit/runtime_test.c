@@ -412,6 +412,49 @@ static void test_none_over_the_limit_tells_all_numbers(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* C020: the soft limit is raised as far as the hard one, by the option alone. What exceeds the hard one is refused. */
+static int lock_with_soft_limit(void)
+{
+	struct rlimit limit = { HPI_MIB(1), HPI_MIB(8) };
+	struct hugepin_options *options;
+	struct hugepin_context *ctx;
+	int code;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) || setgroups(0, NULL) || setgid(65534) || setuid(65534))
+		return 77;
+	if (none->host_register(memory, HPI_MIB(4), &code) != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur != HPI_MIB(1) || locked_kib())
+		return 1;
+	if (hugepin_options_create(&options) || hugepin_options_set(options, "raise_memlock", "true") ||
+	    hugepin_options_set(options, "runtime", "none") || hugepin_context_create(options, &ctx))
+		return 2;
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur != HPI_MIB(1))	/* not before it is needed */
+		return 3;
+	if (none->host_register(memory, HPI_MIB(4), &code) || locked_kib() != 4096 ||
+	    getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur != HPI_MIB(8))
+		return 4;
+	if (none->host_register(memory + HPI_MIB(4), HPI_MIB(16), &code) != -ENOMEM || locked_kib() != 4096)
+		return 5;
+	return none->host_unregister(memory, HPI_MIB(4), &code) || hugepin_context_destroy(ctx) ? 6 : 0;
+}
+
+static void test_soft_limit_is_raised_by_the_option_alone(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() || !locking_works())
+		skip();
+	pid = fork();
+	if (!pid)
+		_exit(lock_with_soft_limit());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 static int mlock_error;
 
 static int fail_mlock(const char *call)
@@ -467,6 +510,7 @@ int main(void)
 		TEST(test_each_step_of_borrowing_may_fail),
 		TEST(test_runtimes_are_found_by_name),
 		TEST(test_none_over_the_limit_tells_all_numbers),
+		TEST(test_soft_limit_is_raised_by_the_option_alone),
 		TEST(test_none_failing_leaves_nothing_locked),
 	};
 

@@ -215,6 +215,40 @@ static void nodes_without_cpus_or_memory_are_told_apart(void **state)
 	assert_nodes(hpi_topology_default_nodes, "1");
 }
 
+/* C060: an accelerator's memory is a node, far away and without CPUs; its other nodes are empty */
+static void accelerators_memory_is_taken_only_where_it_is_named(void **state)
+{
+	unsigned int id;
+
+	(void)state;
+	write_lists("0-8", "0-8", "0-1", "0");
+	write_node(0, 480, "0-71", "10 80 80 80 80 80 80 80 80");
+	write_node(1, 96, "", "80 10 255 255 255 255 255 255 255");
+	for (id = 2; id <= 8; id++)
+		write_node(id, 0, "", "80 255 10 255 255 255 255 255 255");
+	read_tree();
+	assert_int_equal(topology.count, 9);
+	assert_nodes(hpi_topology_usable, "0-1");
+	assert_nodes(hpi_topology_default_nodes, "0");
+	assert_int_equal(hpi_topology_nearest(&topology, 0), 0);
+	assert_int_equal(hpi_topology_nearest(&topology, 1), 0);
+	assert_int_equal(hpi_topology_nearest(&topology, 5), 0);
+	assert_int_equal(hpi_topology_nearest(&topology, 9), -1);
+}
+
+/* C060: a memory expander between two sockets, nearer to the first than the other socket is */
+static void nearest_node_is_one_with_cpus(void **state)
+{
+	(void)state;
+	write_lists("0-2", "0-2", "1-2", "0,2");
+	write_node(0, 0, "0-7", "10 14 21");
+	write_node(1, 64, "", "14 10 24");
+	write_node(2, 64, "8-15", "21 24 10");
+	read_tree();
+	assert_nodes(hpi_topology_default_nodes, "2");
+	assert_int_equal(hpi_topology_nearest(&topology, 0), 2);
+}
+
 /* C062: ids with holes are ids, whatever the position */
 static void node_ids_with_holes_stay_what_they_are(void **state)
 {
@@ -565,6 +599,8 @@ int main(void)
 		TEST(node_that_vanished_is_offline_and_no_error),
 		TEST(node_may_vanish_at_any_read),
 		TEST(nodes_without_cpus_or_memory_are_told_apart),
+		TEST(accelerators_memory_is_taken_only_where_it_is_named),
+		TEST(nearest_node_is_one_with_cpus),
 		TEST(node_ids_with_holes_stay_what_they_are),
 		TEST(nodes_outside_of_the_cpuset_are_not_usable),
 		TEST(without_sysfs_there_is_one_node_with_the_machines_memory),
