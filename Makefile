@@ -5,6 +5,8 @@
 #	make [all]	library, programs, tools
 #	make tests	unit tests, stand-in runtimes, programs that run inside virtual machines
 #	make unit	build and run the unit tests
+#	make check-asan check-tsan check-valgrind	the same under checkers
+#	make coverage	how much of the library they run: build/coverage/index.html
 #	make bench	what pools cost, beside other allocators (bench-quick: in two minutes)
 #	make check-debug	the self-tests on the debug kernel, in a virtual machine
 #	make modules	the module, for the running kernel (KDIR=... for another)

@@ -5,7 +5,7 @@ LIB_SRC := $(wildcard lib/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(O)/%.o)
 LIB_LIBS := -lnuma -ldl
 # no -z defs under sanitizers: clang's runtime is in the program, not in the library
-LIB_LDFLAGS := -Wl,-Bsymbolic-functions -Wl,--version-script=lib/libhugepin.map $(if $(SAN),,-Wl,-z,defs) -Wl,-z,relro,-z,now
+LIB_LDFLAGS := -Wl,-Bsymbolic-functions -Wl,--version-script=lib/libhugepin.map $(if $(SAN),,-Wl,-z,defs) -Wl,-z,relro,-z,now -Wl,-z,nodelete
 LIB_SO := $(O)/lib/libhugepin.so.$(VERSION)
 LIB_A := $(O)/lib/libhugepin.a
 LIB_LINK := $(O)/lib/libhugepin.so

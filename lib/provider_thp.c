@@ -54,7 +54,7 @@ struct scan {
 
 static int scan_huge(const void *addr, uint64_t bytes, uint64_t *huge)
 {
-	struct scan_region regions[64];
+	struct scan_region regions[64] = { { 0 } };
 	struct scan scan = {
 		.size = sizeof(scan),
 		.start = (uintptr_t)addr,

@@ -349,7 +349,7 @@ static void destroying_ends_a_growth_in_the_background(void **state)
 	struct hugepin_pool *pool = device_pool(NULL);
 
 	(void)state;
-	assert_int_equal(hugepin_pool_grow(pool, HPI_GIB(32), HUGEPIN_GROW_BACKGROUND), 0);
+	assert_int_equal(hugepin_pool_grow(pool, HPI_GIB(6), HUGEPIN_GROW_BACKGROUND), 0);
 	end_device_pool(pool);
 }
 
