@@ -319,10 +319,10 @@ static void background_growth_is_of_use_from_its_first_piece(void **state)
 	assert_true(stats.mapped_bytes <= HPI_GIB(3));
 	p = hugepin_alloc(pool, HPI_MIB(512), 0);
 	assert_non_null(p);
-	runtime.held = NULL;
 	pthread_mutex_unlock(&held);
 	assert_int_equal(hugepin_pool_wait(pool), 0);
 	assert_int_equal(hugepin_pool_wait(pool), 0);
+	runtime.held = NULL;
 	assert_int_equal(stats_of(pool).mapped_bytes, HPI_GIB(3));
 	give(pool, p);
 	end_device_pool(pool);
