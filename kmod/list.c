@@ -61,6 +61,9 @@ void hugepin_region_use(const struct hugepin_region *region, struct hugepin_use 
 
 /* ---- one after the other ---- */
 
+/* So many regions of others are passed before the lock is let go for a moment. */
+#define WALK_BATCH	1024
+
 /*
  * The oldest region after *@id, on @only or anywhere; its inode and superblock are held, so that neither an unmounting nor
  * an unlinking meanwhile pulls them away. NULL: none.
@@ -68,6 +71,7 @@ void hugepin_region_use(const struct hugepin_region *region, struct hugepin_use 
 static struct hugepin_region *next_region(const struct super_block *only, u64 *id)
 {
 	struct hugepin_region *region;
+	unsigned int passed = 0;
 	struct super_block *sb;
 	struct inode *inode;
 
@@ -84,6 +88,12 @@ static struct hugepin_region *next_region(const struct super_block *only, u64 *i
 				inode = igrab(region->inode);
 				break;
 			}
+			if (++passed % WALK_BATCH)
+				continue;
+			xas_pause(&xas);
+			xas_unlock(&xas);
+			cond_resched();
+			xas_lock(&xas);
 		}
 		xas_unlock(&xas);
 		if (region && !inode)	/* on its way out */
@@ -98,6 +108,22 @@ static void put_region(struct hugepin_region *region)
 
 	iput(region->inode);
 	deactivate_super(sb);
+}
+
+/* What is known of one region, until it is copied out. */
+struct told {
+	struct hugepin_list_entry entry;
+	char path[PATH_MAX];
+	u32 nr_extents;
+	struct hugepin_extent extents[];	/* one for each node and class at most */
+};
+
+static struct told *told_alloc(void)
+{
+	struct told *told;
+
+	return kvmalloc(struct_size(told, extents, nodes_weight(hugepin_nodes_online) * HUGEPIN_CLASS_COUNT),
+			GFP_KERNEL_ACCOUNT);
 }
 
 static void tell_path(struct inode *inode, struct hugepin_list_entry *entry, char *buffer)
@@ -126,14 +152,14 @@ static void tell_path(struct inode *inode, struct hugepin_list_entry *entry, cha
 	strscpy(entry->path, path, sizeof(entry->path));
 }
 
-static void tell_region(struct hugepin_region *region, struct hugepin_list_entry *entry, char *buffer)
+static void tell_region(const struct hugepin_region *region, struct told *told)
 {
 	struct user_namespace *ns = current_user_ns();
 	struct inode *inode = region->inode;
 	struct hugepin_use use;
 
 	hugepin_region_use(region, &use);
-	*entry = (struct hugepin_list_entry){
+	told->entry = (struct hugepin_list_entry){
 		.id = region->id,
 		.dev = new_encode_dev(inode->i_sb->s_dev),
 		.ino = inode->i_ino,
@@ -150,8 +176,27 @@ static void tell_region(struct hugepin_region *region, struct hugepin_list_entry
 		.gid = from_kgid_munged(ns, inode->i_gid),
 		.mode = inode->i_mode,
 	};
-	tell_path(inode, entry, buffer);
+	tell_path(inode, &told->entry, told->path);
+	told->nr_extents = region->nr_extents;
+	memcpy(told->extents, region->extents, region->nr_extents * sizeof(*region->extents));
 }
+
+/*
+ * The next region is told; false: there is none. It is let go before anything is copied out: the caller's memory may take
+ * as long as the caller likes (userfaultfd, FUSE), and until then the region could not end, nor its mount.
+ */
+static bool tell_next(const struct super_block *only, u64 *id, struct told *told)
+{
+	struct hugepin_region *region = *id == U64_MAX ? NULL : next_region(only, id);
+
+	if (!region)
+		return false;
+	tell_region(region, told);
+	put_region(region);
+	return true;
+}
+
+/* ---- copying out ---- */
 
 /* What the caller does not know is left out, what we do not know is zero. */
 static int copy_entry(u64 entries, u32 index, u32 stride, const void *entry, size_t known)
@@ -168,73 +213,64 @@ static bool entries_fit(u64 entries, u32 nr, u32 stride, u32 least)
 	return entries && nr && stride >= least && stride <= PAGE_SIZE && !(stride & 7);
 }
 
-/* Extents of a region that has just been told: 0, -EMSGSIZE: no room for them. */
-static int copy_extents(const struct hugepin_region *region, struct hugepin_list *list, u32 room,
-			struct hugepin_list_entry *entry)
+/* 0, -EMSGSIZE: no room for them. */
+static int copy_extents(struct told *told, struct hugepin_list *list, u32 room)
 {
 	struct hugepin_extent __user *to = u64_to_user_ptr(list->extents);
 
 	if (!list->extents)
 		return 0;
-	if (region->nr_extents > room - list->nr_extents)
+	if (told->nr_extents > room - list->nr_extents)
 		return -EMSGSIZE;
-	entry->first_extent = list->nr_extents;
-	entry->nr_extents = region->nr_extents;
-	if (copy_to_user(to + list->nr_extents, region->extents, region->nr_extents * sizeof(*to)))
+	told->entry.first_extent = list->nr_extents;
+	told->entry.nr_extents = told->nr_extents;
+	if (copy_to_user(to + list->nr_extents, told->extents, told->nr_extents * sizeof(*to)))
 		return -EFAULT;
-	list->nr_extents += region->nr_extents;
+	list->nr_extents += told->nr_extents;
 	return 0;
+}
+
+static int copy_region(struct told *told, struct hugepin_list *list, u32 extents_room)
+{
+	int ret = copy_extents(told, list, extents_room);
+
+	if (ret == -EMSGSIZE && !list->nr_entries)
+		list->nr_extents = told->nr_extents;
+	if (!ret)
+		ret = copy_entry(list->entries, list->nr_entries, list->entry_size, &told->entry,
+				 sizeof(told->entry));
+	return ret ?: fatal_signal_pending(current) ? -EINTR : 0;
 }
 
 /* ---- the listings ---- */
 
-struct room {
-	struct hugepin_list_entry entry;
-	char path[PATH_MAX];
-};
-
-static int list_region(struct hugepin_region *region, struct hugepin_list *list, u32 extents_room, struct room *room)
-{
-	int ret;
-
-	tell_region(region, &room->entry, room->path);
-	ret = copy_extents(region, list, extents_room, &room->entry);
-	if (ret == -EMSGSIZE && !list->nr_entries)
-		list->nr_extents = region->nr_extents;
-	if (!ret)
-		ret = copy_entry(list->entries, list->nr_entries, list->entry_size, &room->entry,
-				 sizeof(room->entry));
-	return ret ?: fatal_signal_pending(current) ? -EINTR : 0;
-}
-
 int hugepin_list_regions(const struct super_block *only, struct hugepin_list *list)
 {
 	u32 room_entries = min_t(u32, list->nr_entries, HUGEPIN_LIST_MAX), room_extents = list->nr_extents;
-	struct hugepin_region *region = NULL;
 	u64 id = list->cursor;
-	struct room *room;
+	struct told *told;
+	bool more = true;
 	int ret = 0;
 
 	if (!entries_fit(list->entries, list->nr_entries, list->entry_size, ENTRY_SIZE_0))
 		return -EINVAL;
-	room = kmalloc(sizeof(*room), GFP_KERNEL_ACCOUNT);
-	if (!room)
+	told = told_alloc();
+	if (!told)
 		return -ENOMEM;
 	list->nr_entries = 0;
 	list->nr_extents = 0;
 	while (!ret && list->nr_entries < room_entries) {
-		region = id == U64_MAX ? NULL : next_region(only, &id);
-		if (!region)
+		more = tell_next(only, &id, told);
+		if (!more)
 			break;
-		ret = list_region(region, list, room_extents, room);
+		ret = copy_region(told, list, room_extents);
 		if (!ret) {
 			list->nr_entries++;
 			list->cursor = id;
 		}
-		put_region(region);
 	}
-	kfree(room);
-	if (!region)
+	kvfree(told);
+	if (!more)
 		list->cursor = 0;
 	return ret == -EMSGSIZE && list->nr_entries ? 0 : ret;
 }

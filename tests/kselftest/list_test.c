@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* LIST, USERS and REGION_INFO: whether what is forgotten can be found, by whom, and that the numbers are right. */
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -493,6 +495,71 @@ static void region_info_knows_older_callers(const void *arg)
 	CHECK_EQ(info.nr_extents, 1);
 }
 
+/* Lists into memory whose page comes when the parent, who gets the descriptor, gives it. */
+static void list_slowly(const struct channel *channel, int device, int uffd)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register area = { .mode = UFFDIO_REGISTER_MODE_MISSING, .range.len = PAGE_4K };
+	struct hugepin_list list = { .size = sizeof(list), .nr_entries = 1,
+				     .entry_size = sizeof(struct hugepin_list_entry) };
+	void *slow = mmap(NULL, PAGE_4K, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(slow != MAP_FAILED, "%s", strerror(errno));
+	area.range.start = list.entries = (uintptr_t)slow;
+	CHECK_OK(ioctl(uffd, UFFDIO_API, &api));
+	CHECK_OK(ioctl(uffd, UFFDIO_REGISTER, &area));
+	descriptor_send(channel, 1, uffd);
+	channel_wait(channel, 1);
+	CHECK_OK(ioctl(device, HUGEPIN_IOC_LIST, &list));
+	CHECK_EQ(list.nr_entries, 1);
+	CHECK(!strcmp(((struct hugepin_list_entry *)slow)->path, "a"), "the region it had begun with is not told");
+}
+
+static bool nothing_in_use(const struct reserve *reserve, const void *arg)
+{
+	unsigned int i;
+
+	(void)arg;
+	for (i = 0; i < reserve->info.nr_pages; i++)
+		if (reserve->pages[i].in_use)
+			return false;
+	return true;
+}
+
+static void a_caller_that_takes_its_time_holds_no_region(const void *arg)
+{
+	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC), device = device_open(), directory, fd;
+	struct channel channel = channel_open();
+	struct uffdio_zeropage give = { .range.len = PAGE_4K };
+	struct uffd_msg fault;
+	const char *path;
+	pid_t child;
+
+	(void)arg;
+	if (uffd < 0 && errno == ENOSYS)
+		ktap_skip("this kernel has no userfaultfd");
+	CHECK(uffd >= 0, "userfaultfd: %s", strerror(errno));
+	close(uffd);		/* it is for the memory of who opens it */
+	child = ktap_fork();
+	if (!child) {
+		list_slowly(&channel, device, CHECK_OK(syscall(SYS_userfaultfd, O_CLOEXEC)));
+		ktap_exit();
+	}
+	uffd = descriptor_receive(&channel, 0);
+	directory = fs_mount(NULL, &path);
+	fd = CHECK_OK(region_create_named(directory, "a", PAGE_2M, 0));
+	channel_signal(&channel, 0);
+	CHECK_EQ(read(uffd, &fault, sizeof(fault)), sizeof(fault));
+	close(fd);
+	CHECK_OK(unlinkat(directory, "a", 0));
+	CHECK(reserve_wait(nothing_in_use, NULL), "the region is held by a caller of LIST");
+	close(directory);
+	CHECK_OK(umount(path));
+	give.range.start = fault.arg.pagefault.address & -PAGE_4K;
+	CHECK_OK(ioctl(uffd, UFFDIO_ZEROPAGE, &give));
+	ktap_join(child);
+}
+
 static void listing_while_regions_come_and_go(const void *arg)
 {
 	int device = device_open(), round;
@@ -542,6 +609,7 @@ static const struct ktap_case cases[] = {
 	CASE(larger_entries_are_filled_up_with_zeros),
 	CASE(what_is_malformed_is_refused),
 	CASE(region_info_knows_older_callers),
+	CASE(a_caller_that_takes_its_time_holds_no_region),
 	CASE(listing_while_regions_come_and_go),
 };
 
