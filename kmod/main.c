@@ -146,6 +146,7 @@ static int __init hugepin_init(void)
 out_fs:
 	unregister_filesystem(&hugepinfs_type);
 out_reserve:
+	hugepin_sysfs_exit();	/* there is no folder yet; withdrawing them may be queued */
 	hugepin_reserve_exit();
 out_wq:
 	destroy_workqueue(hugepin_wq);
