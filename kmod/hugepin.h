@@ -254,7 +254,7 @@ struct hugepin_region {
 	struct inode *inode;		/* likewise; which owns it */
 	u64 created_ns, used_ns;
 	atomic64_t opens, mappings;	/* files and areas of it that there are */
-	bool entries_1g;		/* a 1G entry was made */
+	unsigned int fault_1g;		/* what the last try to make a 1G entry answered, VM_FAULT_*; 0: none was tried */
 	bool named;			/* made with a name, whatever became of that */
 	kuid_t owner;
 	u32 nr_extents;

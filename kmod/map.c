@@ -38,6 +38,7 @@ static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size ent
 	unsigned int class;
 	unsigned long sub;
 	pgoff_t index;
+	vm_fault_t ret;
 
 	if (base < vma->vm_start || base + size > vma->vm_end)
 		return VM_FAULT_FALLBACK;
@@ -50,8 +51,9 @@ static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size ent
 	if (want == HUGEPIN_ORDER_2M && (class == HUGEPIN_CLASS_2M || HUGEPIN_PMD_OF_1G))
 		return hugepin_insert_pmd(vmf, page + sub, write);
 	if (want == HUGEPIN_ORDER_1G && class == HUGEPIN_CLASS_1G) {
-		WRITE_ONCE(region->entries_1g, true);
-		return hugepin_insert_pud(vmf, page, write);
+		ret = hugepin_insert_pud(vmf, page, write);
+		WRITE_ONCE(region->fault_1g, (__force unsigned int)ret);
+		return ret;
 	}
 	return VM_FAULT_FALLBACK;
 }

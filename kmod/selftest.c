@@ -14,6 +14,7 @@
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
@@ -29,17 +30,20 @@ struct trial {
 	unsigned long addr;
 };
 
-static int objects(const char *what, long value)
-{
-	pr_err("1G pages: the self-test objects: %s (%ld)\n", what, value);
-	WRITE_ONCE(hugepin_absent[HUGEPIN_CLASS_1G], HUGEPIN_ABSENT_SELFTEST);
-	return -EOPNOTSUPP;
-}
-
 static int cannot(const char *what, long value)
 {
 	pr_warn("1G pages: the self-test could not be run: %s (%ld)\n", what, value);
 	return value;
+}
+
+/* A process that is being killed gets no answer out of faults and pins: that says nothing about the kernel. */
+static int objects(const char *what, long value)
+{
+	if (fatal_signal_pending(current))
+		return cannot("killed", -EINTR);
+	pr_err("1G pages: the self-test objects: %s (%ld)\n", what, value);
+	WRITE_ONCE(hugepin_absent[HUGEPIN_CLASS_1G], HUGEPIN_ABSENT_SELFTEST);
+	return -EOPNOTSUPP;
 }
 
 static long refs(const struct trial *trial)
@@ -71,12 +75,17 @@ static int check_mapping(const struct trial *trial)
 	const struct hugepin_region *region = file_inode(trial->file)->i_private;
 	const u32 mark = 0x48504e31;
 	u32 __user *there = (u32 __user *)(trial->addr + (LAST << PAGE_SHIFT));
+	bool touched = !put_user(mark, there);
+	unsigned int fault = READ_ONCE(region->fault_1g);
 	u32 seen;
 
-	if (put_user(mark, there))
+	if (!fault)
+		return touched ? cannot("huge pages are switched off for this process or system", -EAGAIN) :
+				 cannot("the page cannot be faulted in", -ENOMEM);
+	if (fault != (__force unsigned int)VM_FAULT_NOPAGE)
+		return objects("no 1G entry can be made", fault);
+	if (!touched)
 		return objects("the page cannot be touched", -EFAULT);
-	if (!READ_ONCE(region->entries_1g))
-		return cannot("huge pages are switched off for this process or system", -EAGAIN);
 	memcpy_from_page((char *)&seen, trial->page->page + LAST, 0, sizeof(seen));
 	return seen == mark ? 0 : objects("the mapping shows another page", seen);
 }
@@ -118,7 +127,7 @@ static int try_out(struct trial *trial)
 
 	trial->addr = vm_mmap(trial->file, 0, PUD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
 	if (IS_ERR_VALUE(trial->addr))
-		return cannot("no room in the address space", (long)trial->addr);
+		return cannot("it cannot be mapped", (long)trial->addr);
 	ret = check_mapping(trial);
 	if (!ret)
 		ret = check_pins(trial);

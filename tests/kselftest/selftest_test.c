@@ -3,6 +3,7 @@
  * The module's own test of 1G pages: it passes here (or no 1G page would be in the reserve), so what is left to see is what
  * becomes of the class when the kernel refuses, or when it cannot be run. Loads the module again, so it runs alone.
  */
+#include <linux/perf_event.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -151,6 +152,43 @@ static void a_test_that_cannot_be_run_gives_the_page_back(const void *arg)
 	CHECK(file_read(path, text, sizeof(text)) && !strcmp(text, "none"), "%s", text);
 }
 
+/* The next page fault that the kernel takes on this process's behalf is its end. */
+static void die_of_a_fault_in_the_kernel(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_PAGE_FAULTS, .size = sizeof(attr),
+		.sample_period = 1, .exclude_user = 1,
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	CHECK(fd >= 0, "perf_event_open: %s", strerror(errno));
+	CHECK_OK(fcntl(fd, F_SETOWN, getpid()));
+	CHECK_OK(fcntl(fd, F_SETSIG, SIGKILL));
+	CHECK_OK(fcntl(fd, F_SETFL, O_ASYNC));
+}
+
+static void being_killed_in_it_is_no_objection(const void *arg)
+{
+	unsigned int node = fresh(NULL);
+	pid_t child;
+
+	(void)arg;
+	if (access("/proc/sys/kernel/perf_event_paranoid", F_OK))
+		ktap_skip("this kernel has no perf events");
+	CHECK_EQ(load(""), 0);
+	child = ktap_fork();
+	if (!child) {
+		die_of_a_fault_in_the_kernel();
+		knob_write(node, HUGEPIN_CLASS_1G, "nr_hugepages", 1);
+		ktap_exit();
+	}
+	ktap_join_killed(child, SIGKILL);
+	check_log("the self-test could not be run: killed (-4)");
+	CHECK(!class_absent(HUGEPIN_CLASS_1G), "absent, without an objection");
+	CHECK_EQ(reserve_of(node, HUGEPIN_CLASS_1G).total, 0);
+	CHECK_EQ(knob_write(node, HUGEPIN_CLASS_1G, "nr_hugepages", 1), 0);
+}
+
 static void unloading_in_the_middle_is_sound(const void *arg)
 {
 	unsigned int node = fresh(NULL);
@@ -184,6 +222,7 @@ static const struct ktap_case cases[] = {
 	CASE(at_load_it_takes_the_class_away_and_the_module_stays),
 	CASE(at_load_it_passes),
 	CASE(a_test_that_cannot_be_run_gives_the_page_back),
+	CASE(being_killed_in_it_is_no_objection),
 	CASE(unloading_in_the_middle_is_sound),
 };
 
