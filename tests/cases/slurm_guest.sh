@@ -45,7 +45,9 @@ running() { squeue -h -o %T | grep -q RUNNING; }
 idle() { [ -z "$(squeue -h)" ] && sinfo -h -o %T | grep -q idle; }
 
 modprobe hugepin reserve='*:2M:32'
-printf '127.0.0.1 localhost %s\n' "$(hostname)" >/etc/hosts
+# Slurm resolves names only where there is an address beyond the loopback's own.
+ip address add 10.0.0.1/32 dev lo
+printf '127.0.0.1 localhost\n10.0.0.1 %s\n' "$(hostname)" >/etc/hosts
 install -d -o munge -g munge -m 755 /run/munge
 [ -s /etc/munge/munge.key ] || { dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 && chown munge: /etc/munge/munge.key && chmod 400 /etc/munge/munge.key; } 2>/dev/null
 runuser -u munge -- munged
@@ -71,6 +73,7 @@ cat >/etc/slurm/slurm.conf <<-END
 	NodeName=$(hostname) CPUs=$(nproc) State=UNKNOWN
 	PartitionName=main Nodes=ALL Default=YES State=UP
 END
+echo IgnoreSystemd=yes >/etc/slurm/cgroup.conf
 slurmctld
 slurmd
 check 'the node is idle' within 60 idle
