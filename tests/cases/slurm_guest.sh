@@ -39,12 +39,13 @@ within() { # SECONDS COMMAND…
 as() { runuser -u "$1" -- "${@:2}"; }
 job() { as alice srun --quiet --time=5 "$@"; }
 free() { cat /sys/class/misc/hugepin/node*/hugepages-2048kB/free_hugepages | awk '{ n += $1 } END { print n }'; }
-all_free() { [ "$(free)" = 64 ]; }
+all_free() { [ "$(free)" = "$whole" ]; }
 no_mounts() { ! grep -q hugepin-jobs /proc/mounts && [ -z "$(ls /run/hugepin-jobs)" ]; }
 running() { squeue -h -o %T | grep -q RUNNING; }
 idle() { [ -z "$(squeue -h)" ] && sinfo -h -o %T | grep -q idle; }
 
 modprobe hugepin reserve='*:2M:32'
+whole=$(free)
 # Slurm resolves names only where there is an address beyond the loopback's own.
 ip address add 10.0.0.1/32 dev lo
 printf '127.0.0.1 localhost\n10.0.0.1 %s\n' "$(hostname)" >/etc/hosts
