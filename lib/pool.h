@@ -416,6 +416,11 @@ void hpi_pool_numbers(const struct hugepin_pool *pool, struct hugepin_pool_stats
 void hpi_segment_describe(const struct hugepin_pool *pool, const struct segment *segment, struct hugepin_segment_info *out);
 
 uint64_t hpi_pool_mapped(const struct hugepin_pool *pool);	/* needs either lock */
+/*
+ * Fills a caller's struct that begins with its size. The caller may be newer than the library, not older: what it has
+ * beyond ours is set to zero. -EINVAL: a size that it cannot be.
+ */
+int hpi_pool_answer(void *out, size_t out_size, const void *ours, size_t our_size);
 void hpi_pool_note_peaks(struct hugepin_pool *pool);		/* needs lock */
 /* The same when there were meanwhile so many bytes more. */
 void hpi_pool_note_peaks_above(struct hugepin_pool *pool, int64_t active, int64_t requested);

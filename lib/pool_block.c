@@ -107,14 +107,17 @@ static inline void *take_kept(struct cache *cache, uint64_t bytes)
 
 void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes)
 {
-	struct cache *cache = enter_cache(pool);
-	void *p = NULL;
+	struct cache *cache;
+	void *p;
 
+	if (bytes - 1 >= KEEP_MAX)
+		return NULL;
+	cache = enter_cache(pool);
 	if (!cache)
 		return NULL;
-	if (bytes - 1 < SMALL_MAX)
+	if (bytes <= SMALL_MAX)
 		p = take_small(pool, cache, bytes);
-	else if (bytes - 1 < KEEP_MAX)
+	else
 		p = take_kept(cache, bytes);
 	cache_leave(cache);
 	return p;
@@ -495,6 +498,25 @@ uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr)
 		bytes = is_in_use(state) ? *state - 1u : UINT64_MAX;
 	else
 		bytes = hpi_arena_block_bytes(hpi_block_is_empty(pool, ptr) ? pool->zero_size : pool->arena, ptr);
+	pthread_mutex_unlock(&pool->lock);
+	return bytes;
+}
+
+uint64_t hpi_block_usable(struct hugepin_pool *pool, const void *ptr)
+{
+	const struct span *span;
+	uint16_t *state;
+	uint64_t bytes;
+
+	pthread_mutex_lock(&pool->lock);
+	span = small_at(pool, ptr, &state);
+	if (span) {
+		bytes = is_in_use(state) ? span->bytes : UINT64_MAX;
+	} else {
+		bytes = hpi_arena_block_bytes(hpi_block_is_empty(pool, ptr) ? pool->zero_size : pool->arena, ptr);
+		if (bytes != UINT64_MAX)
+			bytes = hpi_round_up(bytes, HPI_POOL_GRAIN);
+	}
 	pthread_mutex_unlock(&pool->lock);
 	return bytes;
 }

@@ -320,6 +320,8 @@ void hpi_cache_add_counts(struct cache *cache)
 	struct hpi_caches *caches = pool->caches;
 	int64_t kept = cache->kept_requested;
 
+	if (cache->counts.allocs == cache->added.allocs && cache->counts.frees == cache->added.frees)
+		return;
 	hpi_pool_note_peaks_above(pool, cache->high_active - cache->added.active,
 				  cache->high_requested - cache->added.requested);
 	caches->counts.active += cache->counts.active - cache->added.active;

@@ -34,8 +34,7 @@ void hpi_pool_note_peaks(struct hugepin_pool *pool)
 	hpi_pool_note_peaks_above(pool, 0, 0);
 }
 
-/* The caller may be newer than the library, not older: what it has beyond our struct is set to zero. */
-static int answer(void *out, size_t out_size, const void *ours, size_t our_size)
+int hpi_pool_answer(void *out, size_t out_size, const void *ours, size_t our_size)
 {
 	if (out_size < our_size || out_size > HPI_STRUCT_MAX)
 		return hpi_error(-EINVAL, "size is %zu, not that of the struct: %zu to %d", out_size, our_size,
@@ -87,7 +86,7 @@ int hugepin_pool_stats_get(const struct hugepin_pool *pool, struct hugepin_pool_
 	hpi_caches_lock(books);
 	hpi_pool_numbers(pool, &ours);
 	hpi_caches_unlock(books);
-	return answer(stats, stats->size, &ours, sizeof(ours));
+	return hpi_pool_answer(stats, stats->size, &ours, sizeof(ours));
 }
 
 void hpi_segment_describe(const struct hugepin_pool *pool, const struct segment *segment, struct hugepin_segment_info *out)
@@ -131,7 +130,7 @@ int hugepin_pool_segment(const struct hugepin_pool *pool, size_t position, struc
 	pthread_mutex_unlock(lock);
 	if (position >= count)
 		return hpi_error(-ENOENT, "segment %zu of %zu", position, count);
-	return answer(info, info->size, &ours, sizeof(ours));
+	return hpi_pool_answer(info, info->size, &ours, sizeof(ours));
 }
 
 const struct segment *hpi_segment_of(const struct hugepin_pool *pool, const void *address)
@@ -170,5 +169,5 @@ int hugepin_block_segment(const struct hugepin_pool *pool, const void *ptr, stru
 	pthread_mutex_unlock(lock);
 	if (!segment)
 		return hpi_error(-ENOENT, "%p is in no segment of the %s pool", ptr, hpi_pool_name(pool));
-	return answer(info, info->size, &ours, sizeof(ours));
+	return hpi_pool_answer(info, info->size, &ours, sizeof(ours));
 }

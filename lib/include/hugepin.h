@@ -880,6 +880,66 @@ enum hugepin_snapshot {
 int hugepin_pool_snapshot(const struct hugepin_pool *pool, enum hugepin_snapshot format,
 			  int (*write)(const char *text, size_t length, void *arg), void *arg);
 
+/* ---- Many blocks at once, and blocks of one size ---- */
+
+/**
+ * hugepin_usable_bytes - all that may be used of a block
+ * @ptr: a block of @pool
+ *
+ * What rounding has added becomes part of the block: it counts as asked for from now on, and hugepin_realloc() keeps it.
+ * Return: bytes, 0 for a block of no bytes; 0 also for what is no block, with hugepin_error() set. Since: 0.1
+ */
+uint64_t hugepin_usable_bytes(struct hugepin_pool *pool, void *ptr);
+
+/**
+ * hugepin_alloc_batch - take @count blocks of @bytes each, all or nothing
+ * @flags: OR of HUGEPIN_ALLOC_*, as for hugepin_alloc()
+ * @out:   room for @count addresses; untouched on failure
+ *
+ * Return: 0, or -errno as of hugepin_alloc(), and -ENOMEM without memory for the list. Since: 0.1
+ */
+int hugepin_alloc_batch(struct hugepin_pool *pool, size_t bytes, size_t count, unsigned int flags, void *out[]);
+
+/**
+ * hugepin_free_batch - give @count blocks back, all or nothing
+ *
+ * Return: 0; -EINVAL: one is not a block of this pool, is freed already, or is named twice; -ENOMEM: no memory to check them.
+ * None is freed then. Since: 0.1
+ */
+int hugepin_free_batch(struct hugepin_pool *pool, void *const ptrs[], size_t count);
+
+struct hugepin_blocks;		/* opaque: blocks of one size, such as a key-value cache's */
+
+/**
+ * hugepin_blocks_create - @count blocks of one size, back to back in one block of @pool
+ * @block_bytes: > 0; rounded up to 64
+ * @count:       > 0, below 2^32
+ * @out:         set on success; the caller's, ended by hugepin_blocks_destroy() before the pool
+ *
+ * All memory is taken at once. Threads: safe. Fork: see the conventions above.
+ * Return: 0, -EINVAL, or -errno as of hugepin_alloc(). Since: 0.1
+ */
+int hugepin_blocks_create(struct hugepin_pool *pool, uint64_t block_bytes, size_t count, struct hugepin_blocks **out);
+
+/** hugepin_blocks_destroy - Return: 0, or -EBUSY while blocks are taken. NULL is 0. Since: 0.1 */
+int hugepin_blocks_destroy(struct hugepin_blocks *blocks);
+
+/** hugepin_blocks_take - @count of them, or none: 0, -ENOMEM (not so many are free). Contents are unspecified. Since: 0.1 */
+int hugepin_blocks_take(struct hugepin_blocks *blocks, size_t count, void *out[]);
+
+/** hugepin_blocks_give - all or none back: 0, -EINVAL (one is not of these, not taken, or named twice). Since: 0.1 */
+int hugepin_blocks_give(struct hugepin_blocks *blocks, size_t count, void *const ptrs[]);
+
+struct hugepin_blocks_stats {
+	size_t size;
+	uint64_t block_bytes;		/* as rounded */
+	uint64_t count;
+	uint64_t free;
+};
+
+/** hugepin_blocks_stats - @stats->size is set by the caller. Return: 0 or -EINVAL. Since: 0.1 */
+int hugepin_blocks_stats(struct hugepin_blocks *blocks, struct hugepin_blocks_stats *stats);
+
 /* ---- Variables: blocks with a name, kept by the module for the restart ---- */
 
 struct hugepin_variable;	/* opaque */
