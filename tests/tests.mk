@@ -24,9 +24,9 @@ check-asan:
 check-tsan:
 	tools/check.d/tsan
 
-# pool and plan test how a process without enough address space fares, which valgrind takes from under them; ps reads the
+# pool, pool_misuse and plan test how a process without enough address space fares, which valgrind takes from under them; ps reads the
 # descriptors of a process, and finds valgrind's.
-VALGRIND_SKIP := plan pool ps
+VALGRIND_SKIP := plan pool pool_misuse ps
 check-valgrind: $(UNIT_BIN)
 	tools/check.d/valgrind $(filter-out $(VALGRIND_SKIP:%=$(O)/tests/unit/%_test),$(UNIT_BIN))
 

@@ -220,13 +220,17 @@ static void test_a_device_reset_let_the_memory_go(void **state)
 static void test_unregistering_while_the_runtime_shuts_down_is_quiet(void **state)
 {
 	struct loopback_ledger ledger;
+	uint64_t live;
 
 	(void)state;
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_2M), 0);
+	loopback.ledger(&ledger);
+	live = ledger.live;			/* one or two, as the memory lies to the chunks */
 	loopback.shutdown(1);
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_2M), 0);
 	loopback.ledger(&ledger);
-	assert_int_equal(ledger.live, 1);	/* the driver's to end, and the stand-in's memory of it is reset */
+	assert_true(live);
+	assert_int_equal(ledger.live, live);	/* the driver's to end, and the stand-in's memory of it is reset */
 	loopback.reset();
 }
 
