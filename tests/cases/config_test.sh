@@ -74,12 +74,24 @@ assert by_name["FLAGS_initial_cpu_memory_in_mb"]["unit"] == "MB"
 END
 }
 
+json_value() { # NAME VALUE, as Python writes it
+	[ $status -eq 0 ] && [ ! -s "$err" ] && python3 - "$out" "$1" "$2" <<'END'
+import ast, json, sys
+value = {option["name"]: option["value"] for option in json.load(open(sys.argv[1]))}[sys.argv[2]]
+assert value == ast.literal_eval(f"'{sys.argv[3]}'"), value
+END
+}
+
 fraction=FLAGS_fraction_of_cuda_pinned_memory_to_use
 
 with -- ; check 'every option has a row' row 'hugepin register_chunk 1G default 1G 2M to 256G bytes'
 check 'an empty value shows' row 'tensorflow allocator_type "" default "" ""|BFC choice'
 with HUGEPIN_PINNED_CAP=0 $fraction=0.25 -- --json
 check 'for scripts, an object an option with these keys' json
+with HUGEPIN_MOUNT="/mnt/a$(printf '\033\377')b" -- --json
+check 'a value that is no text is text as JSON' json_value mount '/mnt/a\x1b?b'
+with HUGEPIN_MOUNT="/mnt/a$(printf '\033\377')b" --
+check '… and does nothing to a terminal' row 'hugepin mount /mnt/a??b environment /run/hugepin string'
 with HUGEPIN_PINNED_CAP=0 --
 check 'a 0 that was set is told from one that was not' row 'hugepin pinned_cap 0 environment 0 bytes'
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* hugepinctl ps: who holds a region, found among this test's own processes; metrics' text; files replaced whole. */
+/*
+ * hugepinctl ps: who holds a region, found among this test's own processes; metrics' text; files replaced whole; names
+ * that are no text.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,6 +173,80 @@ static void a_file_is_replaced_whole_or_stays(void **state)
 	tree_remove(&tree, "");
 }
 
+static void what_is_no_regular_file_is_not_replaced(void **state)
+{
+	static const mode_t types[] = { S_IFIFO, S_IFLNK, S_IFDIR };
+	struct message why;
+	struct tree tree;
+	struct stat st;
+	char path[128];
+
+	(void)state;
+	tree_make(&tree);
+	snprintf(path, sizeof(path), "%s/x.prom", tree.root);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		assert_int_equal(types[i] == S_IFIFO ? mkfifo(path, 0600) :
+				 types[i] == S_IFLNK ? symlink("/dev/null", path) : mkdir(path, 0700), 0);
+		assert_int_equal(file_replace(path, write_arg, "text", &why), -EINVAL);
+		assert_non_null(strstr(why.text, "not a regular file"));
+		assert_int_equal(lstat(path, &st), 0);
+		assert_int_equal(st.st_mode & S_IFMT, types[i]);
+		assert_int_equal(entries_in(tree.root), 1);
+		assert_int_equal(remove(path), 0);
+	}
+	tree_remove(&tree, "");
+}
+
+/* ---- names that others chose ---- */
+
+static void text_of_others_is_made_fit_to_be_shown(void **state)
+{
+	static const struct {
+		const char *text, *terminal, *json;
+	} cases[] = {
+		{ "emb0", "emb0", "emb0" },
+		{ "\033[2Jemb\n", "?[2Jemb?", "\033[2Jemb\n" },
+		{ "a\177b", "a?b", "a\177b" },
+		{ "gr\303\266\303\237e \346\274\242 \360\237\246\231", "gr\303\266\303\237e \346\274\242 \360\237\246\231",
+		  "gr\303\266\303\237e \346\274\242 \360\237\246\231" },
+		{ "\302\233" "2J", "??2J", "\302\233" "2J" },		/* a control sequence in two bytes */
+		{ "cut\303", "cut?", "cut?" },				/* as the kernel cuts a name to 15 bytes */
+		{ "cut\346\274", "cut??", "cut??" },
+		{ "\200\277\376\377", "????", "????" },
+		{ "\300\257 \340\200\257 \360\200\200\257", "?? ??? ????", "?? ??? ????" },	/* longer than need be */
+		{ "\355\240\200 \364\220\200\200", "??? ????", "??? ????" },	/* a surrogate; beyond the last */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[64];
+
+		strcpy(text, cases[i].text);
+		text_for_terminal(text);
+		assert_string_equal(text, cases[i].terminal);
+		strcpy(text, cases[i].text);
+		text_for_json(text);
+		assert_string_equal(text, cases[i].json);
+	}
+}
+
+static void names_reach_no_terminal_as_they_are(void **state)
+{
+	char path[] = "/\033]0;root\007\377";
+	struct ps_region region = { .path = path };
+	const struct ps ps = { .regions = &region, .nr_regions = 1 };
+	size_t size;
+	char *text;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	assert_int_equal(ps_print_regions(&ps, false, false, out), 0);
+	fclose(out);
+	assert_non_null(strstr(text, "/?]0;root??\n"));
+	assert_null(strchr(text, '\033'));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +254,9 @@ int main(void)
 		cmocka_unit_test(a_name_alone_is_forgotten),
 		cmocka_unit_test(samples_are_grouped_and_quoted),
 		cmocka_unit_test(a_file_is_replaced_whole_or_stays),
+		cmocka_unit_test(what_is_no_regular_file_is_not_replaced),
+		cmocka_unit_test(text_of_others_is_made_fit_to_be_shown),
+		cmocka_unit_test(names_reach_no_terminal_as_they_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

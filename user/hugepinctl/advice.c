@@ -188,5 +188,6 @@ void name_owners(struct explanation *node)
 				 search.inode);
 		else
 			snprintf(owner->path, sizeof(owner->path), "%s", *search.path ? search.path : "/");
+		text_for_terminal(owner->path);
 	}
 }

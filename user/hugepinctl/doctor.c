@@ -28,6 +28,7 @@ void found(struct doctor *doctor, enum health health, const char *subject, const
 	va_start(args, fmt);
 	vsnprintf(finding->text, sizeof(finding->text), fmt, args);
 	va_end(args);
+	text_for_terminal(finding->text);
 }
 
 void advice(struct doctor *doctor, const char *fmt, ...)

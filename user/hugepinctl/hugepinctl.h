@@ -52,9 +52,17 @@ int usage_error(const struct command *command);			/* points to the help; STATUS_
 int status_of(int err);					/* what a failure with -errno exits with */
 int flush_output(int status);				/* @status; STATUS_FAILED if stdout cannot be written */
 
+/* ---- text.c: in place, byte by byte: each that does not fit becomes '?' ---- */
+
+void text_for_terminal(char *text);			/* UTF-8 without control characters */
+void text_for_json(char *text);				/* UTF-8; json-c writes control characters as escapes */
+
 /* ---- output.c ---- */
 
-/* What @write writes replaces the file at @path, or nothing does; @write returns 0 or -errno. */
+/*
+ * What @write writes replaces the file at @path, or nothing does; @write returns 0 or -errno. -EINVAL: what is there is
+ * not a regular file; a device, a pipe or a link is not replaced by one.
+ */
 int file_replace(const char *path, int (*write)(FILE *out, void *arg), void *arg, struct message *why);
 
 /* ---- spec.c: NODE:CLASS:COUNT ---- */

@@ -2,6 +2,8 @@
 /* json-c, with every lack of memory told: an object that could not be built whole is never printed. */
 #include <errno.h>
 #include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "hugepinctl.h"
 
@@ -28,7 +30,15 @@ int json_put_uint(struct json_object *object, const char *key, uint64_t value)
 
 int json_put_text(struct json_object *object, const char *key, const char *value)
 {
-	return json_put(object, key, json_object_new_string(value));
+	struct json_object *text = NULL;
+	char *copy = strdup(value);
+
+	if (copy) {
+		text_for_json(copy);
+		text = json_object_new_string(copy);
+		free(copy);
+	}
+	return json_put(object, key, text);
 }
 
 int json_print(struct json_object *object, FILE *out)

@@ -33,9 +33,13 @@ static int fill(int fd, int (*write)(FILE *out, void *arg), void *arg)
 int file_replace(const char *path, int (*write)(FILE *out, void *arg), void *arg, struct message *why)
 {
 	char beside[PATH_MAX];
+	struct stat there;
 	mode_t mask;
 	int fd, err;
 
+	/* Root can rename over /dev/null. */
+	if (!lstat(path, &there) && !S_ISREG(there.st_mode))
+		return message_set(why, -EINVAL, "%s is not a regular file, and is not replaced by one", path);
 	/* The point keeps collectors, which look for a suffix, from taking the file half-written. */
 	if ((size_t)snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= sizeof(beside))
 		return message_set(why, -ENAMETOOLONG, "%s: %s", path, strerror(ENAMETOOLONG));

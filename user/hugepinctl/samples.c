@@ -81,7 +81,7 @@ int samples_write_text(const struct samples *samples, FILE *out)
 			write_sample(of, &samples->list[i], out);
 		}
 	}
-	return ferror(out) ? -EIO : 0;
+	return 0;
 }
 
 static int put_sample(struct json_object *entry, const struct samples *samples, const struct sample *sample)

@@ -84,6 +84,7 @@ void table_cell(struct table *table, enum style style, const char *fmt, ...)
 		table->broken = true;
 		return;
 	}
+	text_for_terminal(cell->text);
 	cell->style = style;
 	table->cells++;
 }
