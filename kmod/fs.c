@@ -13,6 +13,7 @@
 #include <linux/module.h>
 #include <linux/mount.h>
 #include <linux/pagemap.h>
+#include <linux/security.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/statfs.h>
@@ -21,8 +22,8 @@
 #include "hugepin.h"
 
 /*
- * A name costs the kernel's own memory, some 2 KiB of it, which the limits in pages do not bound: directories take none, and
- * the reserve may be large.
+ * A name costs the kernel's own memory, some 2 KiB of it, which the limits in pages do not bound: directories take
+ * none, and the reserve may be large.
  */
 #define NAMES_DEFAULT	65536
 
@@ -168,10 +169,28 @@ struct file *hugepin_fs_open_unnamed(struct vfsmount *mnt, struct inode *inode)
 	return file;
 }
 
-/* 0 if @name is free now and there may be one more. So that no page is taken and zeroed for a name that exists; making it decides. */
-int hugepin_fs_check_name(struct file *dir, const char *name)
+/* As hugepin_name_begin(), and asks the security modules that look at paths, as mknod(2) does. */
+static struct dentry *begin_name(struct file *dir, const char *name, umode_t mode)
 {
 	struct dentry *dentry = hugepin_name_begin(dir, name, strlen(name));
+	int ret;
+
+	if (IS_ERR(dentry))
+		return dentry;
+	ret = security_path_mknod(&dir->f_path, dentry, S_IFCHR | mode, 0);
+	if (!ret)
+		return dentry;
+	hugepin_name_end(dir, dentry);
+	return ERR_PTR(ret);
+}
+
+/*
+ * 0 if @name is free now and there may be one more. So that no page is taken and zeroed for a name that exists; making
+ * it decides.
+ */
+int hugepin_fs_check_name(struct file *dir, const char *name, umode_t mode)
+{
+	struct dentry *dentry = begin_name(dir, name, mode);
 
 	if (IS_ERR(dentry))
 		return PTR_ERR(dentry);
@@ -193,15 +212,15 @@ static void remove_name(struct file *dir, struct dentry *dentry)
 }
 
 /*
- * Consumes @inode, also on failure; the caller has write access to the mount. The file is opened without the directory's
- * lock, since opening asks permission listeners, who may want that directory.
+ * Consumes @inode, also on failure; the caller has write access to the mount. The file is opened without the
+ * directory's lock, since opening asks permission listeners, who may want that directory.
  */
 struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct inode *inode)
 {
 	struct path path = { .mnt = dir->f_path.mnt };
 	struct file *file;
 
-	path.dentry = hugepin_name_begin(dir, name, strlen(name));
+	path.dentry = begin_name(dir, name, inode->i_mode & 0777);
 	if (IS_ERR(path.dentry)) {
 		iput(inode);
 		return ERR_CAST(path.dentry);

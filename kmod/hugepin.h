@@ -312,9 +312,20 @@ struct hugepin_account *hugepin_fs_account(const struct file *dir);
 /* An inode on @mnt that owns @region; @dir NULL without a name. After an error @region is still the caller's. */
 struct inode *hugepin_fs_inode(struct vfsmount *mnt, const struct inode *dir, struct hugepin_region *region,
 			       umode_t mode);
-int hugepin_fs_check_name(struct file *dir, const char *name);
+int hugepin_fs_check_name(struct file *dir, const char *name, umode_t mode);
 struct file *hugepin_fs_open_unnamed(struct vfsmount *mnt, struct inode *inode);
 struct file *hugepin_fs_open_named(struct file *dir, const char *name, struct inode *inode);
+
+/* ---- poison.c: memory that the hardware reports faulty ---- */
+int hugepin_poison_watch(struct hugepin_page *page);	/* 0 or -ENOMEM */
+void hugepin_poison_unwatch(struct hugepin_page *page);
+void hugepin_poison(unsigned long pfn);			/* process context; any page of the system */
+void hugepin_poison_init(void);
+void hugepin_poison_exit(void);
+
+/* ---- power.c: hibernation ---- */
+int hugepin_power_init(void);
+void hugepin_power_exit(void);
 
 /* ---- ioctl.c ---- */
 long hugepin_ioctl(struct file *file, unsigned int cmd, unsigned long arg);

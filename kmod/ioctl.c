@@ -210,13 +210,20 @@ static int write_answer(const struct hugepin_region *region, struct hugepin_crea
 	return ret ?: copy_out(user, size, create, sizeof(*create));
 }
 
+static umode_t named_mode(const struct hugepin_create *create)
+{
+	return (create->mode ?: 0600) & ~current_umask();
+}
+
 /* Consumes @region. */
-static struct file *open_region(struct file *from, struct hugepin_region *region, umode_t mode, const char *name)
+static struct file *open_region(struct file *from, struct hugepin_region *region, const struct hugepin_create *create,
+				const char *name)
 {
 	struct vfsmount *mnt = hugepin_fs_is_dir(from) ? from->f_path.mnt : hugepin_hidden_mount();
+	umode_t mode = name ? named_mode(create) : create->mode ?: 0600;
 	struct inode *inode;
 
-	inode = hugepin_fs_inode(mnt, name ? file_inode(from) : NULL, region, name ? mode & ~current_umask() : mode);
+	inode = hugepin_fs_inode(mnt, name ? file_inode(from) : NULL, region, mode);
 	if (IS_ERR(inode)) {
 		hugepin_region_discard(region);
 		return ERR_CAST(inode);
@@ -247,7 +254,7 @@ static long create_region(struct file *from, struct hugepin_request *request, st
 		hugepin_region_discard(region);
 		goto out_restore;
 	}
-	file = open_region(from, region, create->mode ?: 0600, name);
+	file = open_region(from, region, create, name);
 	if (IS_ERR(file)) {
 		ret = PTR_ERR(file);
 		goto out_restore;
@@ -264,7 +271,7 @@ out_fd:
 }
 
 /* Who may make a region here, and under which name: the directory's answer, before any page is taken. */
-static int check_place(struct file *file, const char *name)
+static int check_place(struct file *file, const char *name, umode_t mode)
 {
 	int ret;
 
@@ -276,7 +283,7 @@ static int check_place(struct file *file, const char *name)
 		return ret;
 	if (file->f_path.mnt->mnt_flags & MNT_NODEV)	/* it could never be opened by its name */
 		return -EACCES;
-	return hugepin_fs_check_name(file, name);
+	return hugepin_fs_check_name(file, name, mode);
 }
 
 static long ioctl_create(struct file *file, void __user *user)
@@ -315,7 +322,7 @@ static long ioctl_create(struct file *file, void __user *user)
 		if (ret)
 			goto out_name;
 	}
-	ret = check_place(file, name);
+	ret = check_place(file, name, named_mode(&create));
 	if (!ret)
 		ret = create_region(file, &request, &create, name, user, size);
 	if (on_dir)

@@ -2,13 +2,16 @@
 /* hugepinfs: names, owners, modes, mount options, and what outlives what. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -482,6 +485,28 @@ static void a_name_for_every_page_of_the_reserve(const void *arg)
 	check_files(path, 65536, 65536);
 }
 
+/*
+ * Security modules that look at paths are asked, as for mknod(2) of a character device 0:0. That is a whiteout's
+ * number, and 7.x counts those among regular files.
+ */
+static void a_sandbox_without_the_right_makes_no_names(const void *arg)
+{
+	const struct landlock_ruleset_attr rules = {
+		.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_REG,
+	};
+	int directory = fs_mount(NULL, NULL), ruleset;
+
+	(void)arg;
+	ruleset = syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), 0);
+	if (ruleset < 0)
+		ktap_skip("no Landlock in this kernel: %s", strerror(errno));
+	CHECK_OK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	CHECK_OK(syscall(SYS_landlock_restrict_self, ruleset, 0));
+	CHECK_EQ(region_create_named(directory, "a", BYTES, 0), -EACCES);
+	CHECK_EQ(entries_in(directory, NULL), 0);
+	close(CHECK_OK(region_create_named(directory, NULL, BYTES, 0)));
+}
+
 static void good_mount_options_are_applied(const void *arg)
 {
 	int directory = fs_mount("uid=1000,gid=1001,mode=750,limit_2m=3", NULL);
@@ -620,6 +645,7 @@ static const struct ktap_case cases[] = {
 	CASE(statfs_tells_magic_and_limits),
 	CASE(a_mount_gets_no_more_names_than_its_limit),
 	CASE(a_name_for_every_page_of_the_reserve, .timeout_s = 300),
+	CASE(a_sandbox_without_the_right_makes_no_names),
 	CASE(good_mount_options_are_applied),
 	CASE(bad_mount_options_are_refused),
 	CASE(a_mount_gets_no_more_than_its_limit),
