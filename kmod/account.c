@@ -207,6 +207,7 @@ void hugepin_account_uncharge(struct hugepin_page *page)
 {
 	struct hugepin_account *user = page->user, *mount = page->mount;
 
+	hugepin_cgroup_uncharge(page);
 	if (!user)
 		return;
 	page->user = NULL;

@@ -20,6 +20,9 @@
 #include <linux/mm.h>
 #include <linux/namei.h>
 #include <linux/sched/mm.h>
+#ifdef CONFIG_X86_MCE
+#include <asm/mce.h>
+#endif
 #ifndef HAVE_FOLIO_INSERT
 #include <linux/pfn_t.h>
 #endif
@@ -115,9 +118,9 @@ static inline unsigned long hugepin_find_area(unsigned long hint, unsigned long 
 }
 
 /*
- * References on a page of ours beyond the baseline and those that page-table entries hold: what others have taken. No entry
- * but a base one takes a reference where huge entries are pfn inserts, and none is counted in the compound page's own
- * mapcount there.
+ * References on a page of ours beyond the baseline and those that page-table entries hold: what others have taken. No
+ * entry but a base one takes a reference where huge entries are pfn inserts, and none is counted in the compound page's
+ * own mapcount there.
  */
 static inline long hugepin_page_refs(struct page *page, unsigned int order)
 {
@@ -307,6 +310,24 @@ static inline void hugepin_inode_init_owner(struct inode *inode, const struct in
 #define HUGEPIN_IMPORT_NS(name)	MODULE_IMPORT_NS(#name)
 #else
 #define HUGEPIN_IMPORT_NS(name)	MODULE_IMPORT_NS(name)
+#endif
+
+/* ---- the dmem controller ---- */
+
+#if defined(HAVE_DMEM) && defined(CONFIG_CGROUP_DMEM)
+#include <linux/cgroup_dmem.h>
+#define HUGEPIN_HAVE_DMEM	1
+
+static inline struct dmem_cgroup_region *hugepin_dmem_register(u64 bytes, int node)
+{
+#ifdef HAVE_DMEM_INIT
+	const struct dmem_cgroup_init init = { .size = bytes };
+
+	return dmem_cgroup_register_region(&init, "hugepin/node%d", node);
+#else
+	return dmem_cgroup_register_region(bytes, "hugepin/node%d", node);
+#endif
+}
 #endif
 
 /* ---- times ---- */

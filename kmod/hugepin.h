@@ -31,9 +31,9 @@
  *             returned, and at exit no page is in use. Quarantined pages do not hold it: their baseline reference is
  *             dropped, the last unpin frees them.
  *
- * Locks, outermost first: resize_mutex, take_mutex, scan_mutex, folio lock, reserve->lock; account_lock nests in none of
- * ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these. A dma-buf's own lock may be
- * taken under its reservation lock; none is taken under it.
+ * Locks, outermost first: resize_mutex, take_mutex, scan_mutex, folio lock, reserve->lock; account_lock nests in none
+ * of ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these. A dma-buf's own lock may
+ * be taken under its reservation lock; none is taken under it.
  *   resize_mutex  one change of the reserve's size at a time; may be held for long, taken interruptibly
  *   take_mutex    one taker of free pages at a time, so that a plan made from the counters holds when it is carried out
  */
@@ -91,7 +91,9 @@ struct hugepin_page {
 	struct hugepin_reserve *reserve;
 	struct hugepin_account *user;		/* charged while in use or quarantined */
 	struct hugepin_account *mount;		/* likewise, or NULL */
+	struct dmem_cgroup_pool_state *pool;	/* likewise: the cgroup's, or NULL */
 	enum hugepin_page_state state;
+	bool faulty;				/* set once, under the reserve's lock; never free again */
 	unsigned int zero_steps;		/* steps of 2 MiB, from the start, that are zero and that nobody has seen */
 };
 
@@ -122,10 +124,15 @@ enum hugepin_shortfall_reason {
 	HUGEPIN_UNTESTED,			/* the self-test objected or could not be run */
 };
 
+#define HUGEPIN_SCRUBBERS	16	/* workers of a node, at most */
+
 struct hugepin_node {
 	int id;
 	struct hugepin_reserve reserve[HUGEPIN_CLASS_COUNT];
-	struct work_struct scrub;
+	struct hugepin_scrubber {
+		struct work_struct work;
+		struct hugepin_node *node;
+	} scrub[HUGEPIN_SCRUBBERS];
 	struct kobject *kobj;
 };
 
@@ -141,10 +148,11 @@ void hugepin_hidden_mount_put(void);
 /* ---- pages.c: huge pages from and to the page allocator ---- */
 struct page *hugepin_page_alloc(int node, unsigned int class, unsigned long *cursor, bool *zeroed);
 /* Gives it back, unless a part of it is faulty. */
-void hugepin_page_free(struct page *page, unsigned int class);
+void hugepin_page_free(struct hugepin_page *page);
+bool hugepin_page_poisoned(struct page *page);	/* a base page */
 /*
- * Zeroes what is not zero yet: 0, -EHWPOISON if a part is faulty, -EINTR if @stop, asked every step, said so; what was done
- * by then stays done. Call it in process context.
+ * Zeroes what is not zero yet: 0, -EHWPOISON if a part is faulty, -EINTR if @stop, asked every step, said so; what was
+ * done by then stays done. Call it in process context.
  */
 int hugepin_page_zero(struct hugepin_page *page, bool (*stop)(void *), void *arg);
 unsigned int hugepin_page_steps(const struct hugepin_page *page);	/* all of it, in steps of 2 MiB */
@@ -153,7 +161,7 @@ bool hugepin_page_is_zero(const struct hugepin_page *page);
 void hugepin_page_detach(struct page *page);
 bool hugepin_page_idle(struct page *page);	/* nobody but us holds a reference */
 u64 hugepin_node_max_pages(int node, unsigned int class);
-bool hugepin_node_has_room(int node, unsigned int class);
+bool hugepin_node_has_room(int node, unsigned int class, unsigned int pages);	/* for as many, above the floor */
 
 /* ---- reserve.c: states of pages, growing and shrinking ---- */
 extern nodemask_t hugepin_nodes_online;		/* nodes with memory, fixed at load */
@@ -167,20 +175,24 @@ void hugepin_reserve_snapshot(struct hugepin_reserve *reserve, struct hugepin_in
 u64 hugepin_reserve_free(struct hugepin_reserve *reserve);
 u64 hugepin_reserve_total(struct hugepin_reserve *reserve);
 
-u64 hugepin_reserve_usable(struct hugepin_reserve *reserve);	/* poisoned pages are held for good and count for nothing */
+/* All but poisoned pages, which are held for good and count for nothing. */
+u64 hugepin_reserve_usable(struct hugepin_reserve *reserve);
 /* A new page, in the state that it says; and one of ours that leaves, on no list that others see. */
 void hugepin_reserve_add(struct hugepin_page *page);
 void hugepin_reserve_remove(struct hugepin_page *page);
 
 extern struct mutex hugepin_take_mutex;
-/* Takes one free page, clean or dirty ones first; take_mutex held. NULL: none, e.g. the last one turned out faulty. */
-struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool clean_first);
+/*
+ * Takes one free page, clean or dirty ones first; take_mutex held. NULL: none, e.g. the last one turned out faulty.
+ * *@waited is set if the scrubber had to bring one back.
+ */
+struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool clean_first, bool *waited);
 /* Gives back a page that no region has used: clean if it is zero. */
 void hugepin_reserve_put(struct hugepin_page *page);
 /* Gives back a page of a region that ends: to the dirty list, or to quarantine while others hold it. */
 void hugepin_reserve_release(struct hugepin_page *page);
-/* Puts a faulty page of a region that nobody has seen aside, for good. */
-void hugepin_reserve_poison(struct hugepin_page *page);
+/* The hardware says so: a free page is put aside now, another one when it would be free. False: that is known. */
+bool hugepin_reserve_mark_faulty(struct hugepin_page *page);
 /* For the scrubber: a dirty page, or NULL; and back, with what zeroing it returned. */
 struct hugepin_page *hugepin_reserve_scrub_begin(struct hugepin_reserve *reserve);
 void hugepin_reserve_scrub_end(struct hugepin_page *page, int err);
@@ -194,14 +206,23 @@ const char *hugepin_shortfall_text(unsigned int reason);
 
 /* ---- selftest.c: whether this kernel maps and pins 1G pages as it should ---- */
 /*
- * With a zeroed page in use that no region has, which it consumes. 0; -EOPNOTSUPP: it objects, which is in the log; another
- * error: it could not be run.
+ * With a zeroed page in use that no region has, which it consumes. 0; -EOPNOTSUPP: it objects, which is in the log;
+ * another error: it could not be run.
  */
 int hugepin_selftest(struct hugepin_page *page);
 
 /* ---- scrub.c: dirty to clean, in the background ---- */
 extern bool hugepin_scrub_enabled;
 extern unsigned int hugepin_scrub_throttle_mib_s;	/* 0: none */
+extern unsigned int hugepin_scrub_workers;		/* of each node; they help growing as well */
+
+/* Since loading. */
+extern struct hugepin_figures {
+	atomic64_t scrub_bytes, scrub_ns;	/* by all workers, what the throttle made them wait included */
+	atomic64_t creations;			/* of regions */
+	atomic64_t creations_waited;		/* for a page in the hands of a worker */
+	atomic64_t creations_zeroed;		/* by themselves, at least a page */
+} hugepin_figures;
 void hugepin_scrub_init(struct hugepin_node *node);
 void hugepin_scrub_kick(struct hugepin_node *node);
 void hugepin_scrub_stop(struct hugepin_node *node);
@@ -221,6 +242,12 @@ void hugepin_account_uncharge(struct hugepin_page *page);
 void hugepin_account_quarantine(struct hugepin_page *page);
 /* Users that hold something, after *@cursor, in a fixed order: how many. *@cursor: where to go on, 0 at the end. */
 u32 hugepin_account_list(u64 *cursor, struct hugepin_user_entry *entries, u32 room);
+
+/* ---- cgroup.c: the dmem controller, where the kernel has it ---- */
+int hugepin_cgroup_init(void);
+void hugepin_cgroup_exit(void);
+int hugepin_cgroup_charge(struct hugepin_page *page);	/* the caller's; 0, -EDQUOT, -ENOMEM */
+void hugepin_cgroup_uncharge(struct hugepin_page *page);
 
 /* What a pin was refused for, in bytes. */
 struct hugepin_limit {
@@ -268,14 +295,16 @@ struct hugepin_use {
 };
 
 struct hugepin_region *hugepin_region_make(struct hugepin_request *request);
-struct hugepin_region *hugepin_region_of(struct hugepin_page *page);	/* of one page, charged to nobody; NULL: no memory */
+/* Of one page, charged to nobody; NULL: no memory. */
+struct hugepin_region *hugepin_region_of(struct hugepin_page *page);
 void hugepin_region_discard(struct hugepin_region *region);	/* nobody has seen it: its pages stay clean */
 void hugepin_region_end(struct hugepin_region *region);
 u64 hugepin_region_bytes(const struct hugepin_region *region);
-/* The page behind @index (in base pages), with its class and the base page within it; NULL past the end. */
-struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t index, unsigned int *class,
-				 unsigned long *sub);
+/* The page behind @index (in base pages), with the base page within it; NULL past the end. */
+struct hugepin_page *hugepin_region_page(const struct hugepin_region *region, pgoff_t index, unsigned long *sub);
 u64 hugepin_region_count(void);
+/* Takes away all entries for @page: whether it is one of the region's. */
+bool hugepin_region_unmap(const struct hugepin_region *region, const struct hugepin_page *page);
 /* Calls @each for the pages, in order, until it returns non-zero. */
 int hugepin_region_for_each(const struct hugepin_region *region,
 			    int (*each)(const struct hugepin_run *run, void *arg), void *arg);
@@ -286,6 +315,8 @@ void hugepin_region_attach(struct hugepin_region *region, struct address_space *
 int hugepin_list_add(struct hugepin_region *region, struct inode *inode);
 void hugepin_list_remove(struct hugepin_region *region);
 void hugepin_region_use(const struct hugepin_region *region, struct hugepin_use *use);
+/* Takes away all entries for @page, which may be gone by now: whether a region has it. */
+bool hugepin_list_unmap(const struct hugepin_page *page);
 /* The calls LIST and USERS. @only: regions of this superblock, NULL for all. */
 int hugepin_list_regions(const struct super_block *only, struct hugepin_list *list);
 int hugepin_list_users(struct hugepin_users *users);

@@ -22,7 +22,7 @@
 static_assert(sizeof(struct hugepin_list_entry) == ENTRY_SIZE_0);
 static_assert(sizeof(struct hugepin_user_entry) == USER_SIZE_0);
 
-/* Regions by id. One is found here from when its inode is whole until that is evicted: under the lock its inode is there. */
+/* Regions by id, each from when its inode is whole until that is evicted: under the lock its inode is there. */
 static DEFINE_XARRAY_FLAGS(regions, XA_FLAGS_ACCOUNT);
 static atomic64_t last_id = ATOMIC64_INIT(0);
 
@@ -65,8 +65,8 @@ void hugepin_region_use(const struct hugepin_region *region, struct hugepin_use 
 #define WALK_BATCH	1024
 
 /*
- * The oldest region after *@id, on @only or anywhere; its inode and superblock are held, so that neither an unmounting nor
- * an unlinking meanwhile pulls them away. NULL: none.
+ * The oldest region after *@id, on @only or anywhere; its inode and superblock are held, so that neither an unmounting
+ * nor an unlinking meanwhile pulls them away. NULL: none.
  */
 static struct hugepin_region *next_region(const struct super_block *only, u64 *id)
 {
@@ -240,6 +240,22 @@ static int copy_region(struct told *told, struct hugepin_list *list, u32 extents
 		ret = copy_entry(list->entries, list->nr_entries, list->entry_size, &told->entry,
 				 sizeof(told->entry));
 	return ret ?: fatal_signal_pending(current) ? -EINTR : 0;
+}
+
+/* ---- a page that is faulty ---- */
+
+bool hugepin_list_unmap(const struct hugepin_page *page)
+{
+	struct hugepin_region *region;
+	bool found = false;
+	u64 id = 0;
+
+	while (!found && (region = next_region(NULL, &id))) {
+		found = hugepin_region_unmap(region, page);
+		put_region(region);
+		cond_resched();
+	}
+	return found;
 }
 
 /* ---- the listings ---- */

@@ -129,25 +129,35 @@ static int __init hugepin_init(void)
 	ret = hugepin_reserve_init();
 	if (ret)
 		goto out_wq;
+	ret = hugepin_cgroup_init();
+	if (ret)
+		goto out_reserve;
 	ret = reserve_at_load();
+	if (ret)
+		goto out_reserve;
+	ret = hugepin_power_init();
 	if (ret)
 		goto out_reserve;
 	ret = register_filesystem(&hugepinfs_type);
 	if (ret)
-		goto out_reserve;
+		goto out_power;
 	ret = misc_register(&device);
 	if (ret)
 		goto out_fs;
 	/* the device may be open already: from here on loading does not fail */
 	if (hugepin_sysfs_init(&device.this_device->kobj))
 		pr_err("no memory for the knobs: the reserve can be set by the parameter only\n");
+	hugepin_poison_init();
 	return 0;
 
 out_fs:
 	unregister_filesystem(&hugepinfs_type);
+out_power:
+	hugepin_power_exit();
 out_reserve:
 	hugepin_sysfs_exit();	/* there is no folder yet; withdrawing them may be queued */
 	hugepin_reserve_exit();
+	hugepin_cgroup_exit();
 out_wq:
 	destroy_workqueue(hugepin_wq);
 	return ret;
@@ -156,10 +166,13 @@ out_wq:
 static void __exit hugepin_exit(void)
 {
 	WRITE_ONCE(hugepin_stopping, true);
+	hugepin_poison_exit();
 	hugepin_sysfs_exit();
 	misc_deregister(&device);
 	unregister_filesystem(&hugepinfs_type);
+	hugepin_power_exit();
 	hugepin_reserve_exit();
+	hugepin_cgroup_exit();
 	destroy_workqueue(hugepin_wq);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Open files of a region, and areas that map it. What every memory call does to one stands in Documentation/mapping.md; why it is done this
- * way, and what went wrong with the others, too.
+ * Open files of a region, and areas that map it. What every memory call does to one stands in Documentation/mapping.md;
+ * why it is done this way, and what went wrong with the others, too.
  *
  * The inode is a character inode with S_DAX, so that huge entries can be pinned. A region's page array never changes
  * and outlives every area, so faults take no lock.
@@ -27,57 +27,75 @@ static bool crowded(struct page *page)
 	return page_ref_count(compound_head(page)) > INT_MAX / 2;
 }
 
+/* What a touch of @page is answered with, or 0. @sub: the base page touched; the whole huge page is lost with it. */
+static vm_fault_t refusal(const struct vm_area_struct *vma, struct hugepin_page *page, unsigned long sub)
+{
+	if (!page || crowded(page->page))
+		return VM_FAULT_SIGBUS;
+	if (unlikely(hugepin_page_poisoned(page->page + sub)) && hugepin_reserve_mark_faulty(page))
+		hugepin_region_unmap(file_region(vma->vm_file), page);
+	return READ_ONCE(page->faulty) ? VM_FAULT_HWPOISON : 0;
+}
+
+static vm_fault_t insert_huge(struct vm_fault *vmf, struct hugepin_page *page, unsigned long sub, unsigned int order)
+{
+	bool write = vmf->flags & FAULT_FLAG_WRITE;
+	unsigned int class = page->reserve->class;
+	vm_fault_t ret;
+
+	if (order == HUGEPIN_ORDER_2M && (class == HUGEPIN_CLASS_2M || HUGEPIN_PMD_OF_1G))
+		return hugepin_insert_pmd(vmf, page->page + sub, write);
+	if (order == HUGEPIN_ORDER_1G && class == HUGEPIN_CLASS_1G) {
+		ret = hugepin_insert_pud(vmf, page->page, write);
+		WRITE_ONCE(file_region(vmf->vma->vm_file)->fault_1g, (__force unsigned int)ret);
+		return ret;
+	}
+	return VM_FAULT_FALLBACK;
+}
+
 static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size entry)
 {
 	const unsigned int want = hugepin_entry_order(entry);
 	const unsigned long size = PAGE_SIZE << want, base = vmf->address & ~(size - 1);
 	struct vm_area_struct *vma = vmf->vma;
-	struct hugepin_region *region = file_region(vma->vm_file);
-	bool write = vmf->flags & FAULT_FLAG_WRITE;
-	struct page *page;
-	unsigned int class;
+	struct hugepin_page *page;
 	unsigned long sub;
-	pgoff_t index;
 	vm_fault_t ret;
+	pgoff_t index;
 
 	if (base < vma->vm_start || base + size > vma->vm_end)
 		return VM_FAULT_FALLBACK;
 	index = linear_page_index(vma, base);
 	if (!IS_ALIGNED(index, 1UL << want))	/* moved out of step: base entries only */
 		return VM_FAULT_FALLBACK;
-	page = hugepin_region_page(region, index, &class, &sub);
-	if (!page || crowded(page))
-		return VM_FAULT_SIGBUS;
-	if (want == HUGEPIN_ORDER_2M && (class == HUGEPIN_CLASS_2M || HUGEPIN_PMD_OF_1G))
-		return hugepin_insert_pmd(vmf, page + sub, write);
-	if (want == HUGEPIN_ORDER_1G && class == HUGEPIN_CLASS_1G) {
-		ret = hugepin_insert_pud(vmf, page, write);
-		WRITE_ONCE(region->fault_1g, (__force unsigned int)ret);
+	page = hugepin_region_page(file_region(vma->vm_file), index, &sub);
+	ret = refusal(vma, page, sub);
+	if (ret)
 		return ret;
-	}
-	return VM_FAULT_FALLBACK;
+	ret = insert_huge(vmf, page, sub, want);
+	if (unlikely(READ_ONCE(page->faulty)))	/* heard of since: who took the entries away may have been too early */
+		hugepin_region_unmap(file_region(vma->vm_file), page);
+	return ret;
 }
 
 /* Base entries: out of step, or huge ones are not allowed here (MADV_NOHUGEPAGE, PR_SET_THP_DISABLE, THP "never"). */
 static vm_fault_t region_fault(struct vm_fault *vmf)
 {
-	struct page *page;
-	unsigned int class;
+	struct hugepin_page *page;
 	unsigned long sub;
+	vm_fault_t ret;
 
-	page = hugepin_region_page(file_region(vmf->vma->vm_file), vmf->pgoff, &class, &sub);
-	if (!page || crowded(page))
-		return VM_FAULT_SIGBUS;
-	return hugepin_insert_pte(vmf, page + sub);
+	page = hugepin_region_page(file_region(vmf->vma->vm_file), vmf->pgoff, &sub);
+	ret = refusal(vmf->vma, page, sub);
+	return ret ?: hugepin_insert_pte(vmf, page->page + sub);
 }
 
 /* An area never begins or ends inside a page. */
 static int region_may_split(struct vm_area_struct *vma, unsigned long addr)
 {
-	unsigned int class;
 	unsigned long sub;
 
-	if (hugepin_region_page(file_region(vma->vm_file), linear_page_index(vma, addr), &class, &sub) && sub)
+	if (hugepin_region_page(file_region(vma->vm_file), linear_page_index(vma, addr), &sub) && sub)
 		return -EINVAL;
 	return 0;
 }

@@ -35,15 +35,20 @@ static bool faulty(struct page *page, unsigned int order)
 	return false;
 }
 
-void hugepin_page_free(struct page *page, unsigned int class)
+bool hugepin_page_poisoned(struct page *page)
 {
-	unsigned int order = hugepin_class_order(class);
+	return PageHWPoison(page);
+}
+
+void hugepin_page_free(struct hugepin_page *page)
+{
+	unsigned int class = page->reserve->class;
 
 	/* the allocator looks at single pages only: it would hand the faulty part out again */
-	if (faulty(page, order))
+	if (page->faulty || faulty(page->page, hugepin_class_order(class)))
 		pr_warn("a %s page with a faulty part is not given back\n", hugepin_class_name(class));
 	else
-		put_page(page);
+		put_page(page->page);
 }
 
 unsigned int hugepin_page_steps(const struct hugepin_page *page)
@@ -72,10 +77,12 @@ int hugepin_page_zero(struct hugepin_page *page, bool (*stop)(void *), void *arg
 {
 	int ret;
 
+	if (READ_ONCE(page->faulty))
+		return -EHWPOISON;
 	while (!hugepin_page_is_zero(page)) {
 		ret = zero_step(page->page + ((unsigned long)page->zero_steps << HUGEPIN_ORDER_2M));
-		if (ret)
-			return ret;
+		if (ret || READ_ONCE(page->faulty))
+			return -EHWPOISON;
 		page->zero_steps++;
 		cond_resched();
 		if (stop && stop(arg) && !hugepin_page_is_zero(page))
@@ -144,7 +151,7 @@ u64 hugepin_node_max_pages(int node, unsigned int class)
 	return managed <= floor ? 0 : (managed - floor) >> hugepin_class_order(class);
 }
 
-bool hugepin_node_has_room(int node, unsigned int class)
+bool hugepin_node_has_room(int node, unsigned int class, unsigned int pages)
 {
-	return node_free_pages(node) >= node_floor(node) + (1ULL << hugepin_class_order(class));
+	return node_free_pages(node) >= node_floor(node) + ((u64)pages << hugepin_class_order(class));
 }

@@ -27,23 +27,35 @@ u64 hugepin_region_bytes(const struct hugepin_region *region)
 	return (region->nr_1g << PUD_SHIFT) + (region->nr_2m << PMD_SHIFT);
 }
 
-struct page *hugepin_region_page(const struct hugepin_region *region, pgoff_t index, unsigned int *class,
-				 unsigned long *sub)
+struct hugepin_page *hugepin_region_page(const struct hugepin_region *region, pgoff_t index, unsigned long *sub)
 {
 	u64 nr = index >> HUGEPIN_ORDER_1G;
 
 	if (nr < region->nr_1g) {
-		*class = HUGEPIN_CLASS_1G;
 		*sub = index & ((1UL << HUGEPIN_ORDER_1G) - 1);
-		return region->pages[nr]->page;
+		return region->pages[nr];
 	}
 	index -= region->nr_1g << HUGEPIN_ORDER_1G;
 	nr = index >> HUGEPIN_ORDER_2M;
 	if (nr >= region->nr_2m)
 		return NULL;
-	*class = HUGEPIN_CLASS_2M;
 	*sub = index & ((1UL << HUGEPIN_ORDER_2M) - 1);
-	return region->pages[region->nr_1g + nr]->page;
+	return region->pages[region->nr_1g + nr];
+}
+
+bool hugepin_region_unmap(const struct hugepin_region *region, const struct hugepin_page *page)
+{
+	u64 i, offset;
+
+	for (i = 0; i < region->nr_1g + region->nr_2m; i++) {
+		if (region->pages[i] != page)
+			continue;
+		offset = i < region->nr_1g ? i << PUD_SHIFT :
+			 (region->nr_1g << PUD_SHIFT) + ((i - region->nr_1g) << PMD_SHIFT);
+		unmap_mapping_range(region->inode->i_mapping, offset, i < region->nr_1g ? PUD_SIZE : PMD_SIZE, 1);
+		return true;
+	}
+	return false;
 }
 
 int hugepin_region_for_each(const struct hugepin_region *region,
@@ -155,8 +167,8 @@ static struct plan *plan_make(const struct hugepin_request *request, struct huge
 }
 
 /*
- * Says which bound was hit: free pages, or the user's share. @pn: the node that is short, NULL if all together are; then
- * the share named is that of the first node on which it is what is missing.
+ * Says which bound was hit: free pages, or the user's share. @pn: the node that is short, NULL if all together are;
+ * then the share named is that of the first node on which it is what is missing.
  */
 static int too_few(const struct plan *plan, struct hugepin_request *request, unsigned int class,
 		   const struct plan_node *pn, u64 asked)
@@ -309,8 +321,8 @@ static u32 plan_extents(const struct plan *plan, struct hugepin_extent *extents)
 /* ---- carrying it out ---- */
 
 /*
- * The node that the next page of a class comes from: in turn, or one node until it is used up. What the nodes give adds up
- * to the pages wanted.
+ * The node that the next page of a class comes from: in turn, or one node until it is used up. What the nodes give adds
+ * up to the pages wanted.
  */
 static struct plan_node *take_from(struct plan *plan, unsigned int class, bool in_turn, unsigned int *at)
 {
@@ -328,13 +340,24 @@ static struct plan_node *take_from(struct plan *plan, unsigned int class, bool i
 	return NULL;
 }
 
+static int over_cgroup(const struct plan *plan, struct hugepin_request *request, unsigned int class,
+		       const struct plan_node *pn)
+{
+	too_few(plan, request, class, pn, plan->nr[class]);	/* for the numbers of free pages */
+	request->shortfall.reason = HUGEPIN_SHORT_CGROUP;
+	request->shortfall.limit = 0;
+	request->shortfall.held = 0;
+	return -EDQUOT;
+}
+
 /* -EAGAIN: a page that was counted turned out faulty. */
-static int take_pages(struct plan *plan, const struct hugepin_request *request, struct hugepin_account *user,
+static int take_pages(struct plan *plan, struct hugepin_request *request, struct hugepin_account *user,
 		      struct hugepin_region *region)
 {
 	bool in_turn = request->policy == HUGEPIN_POLICY_INTERLEAVE;
+	bool waited = false;
 	u64 n = 0, i;
-	int class;
+	int class, ret;
 
 	region->nr_extents = plan_extents(plan, region->extents);
 	for (class = HUGEPIN_CLASS_COUNT - 1; class >= 0; class--) {
@@ -346,15 +369,22 @@ static int take_pages(struct plan *plan, const struct hugepin_request *request, 
 
 			if (WARN_ON_ONCE(!pn))
 				return -ENOMEM;
-			page = hugepin_reserve_take(&hugepin_node(pn->id)->reserve[class], true);
+			page = hugepin_reserve_take(&hugepin_node(pn->id)->reserve[class], true, &waited);
 			if (!page)
 				return -EAGAIN;
+			ret = hugepin_cgroup_charge(page);
+			if (ret) {
+				hugepin_reserve_put(page);
+				return ret == -EDQUOT ? over_cgroup(plan, request, class, pn) : ret;
+			}
 			hugepin_account_charge(page, user, request->mount);
 			region->pages[n++] = page;
 			*(class == HUGEPIN_CLASS_1G ? &region->nr_1g : &region->nr_2m) += 1;
 			cond_resched();
 		}
 	}
+	if (waited)
+		atomic64_inc(&hugepin_figures.creations_waited);
 	return 0;
 }
 
@@ -372,15 +402,17 @@ static int zero_pages(struct hugepin_region *region)
 	for (i = 0; i < region->nr_1g + region->nr_2m; i++) {
 		struct hugepin_page *page = region->pages[i];
 
-		if (hugepin_page_is_zero(page))
-			continue;
+		dirty += !hugepin_page_is_zero(page);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		ret = hugepin_page_zero(page, killed, NULL);
+		if (ret == -EHWPOISON)
+			hugepin_reserve_mark_faulty(page);
 		if (ret)
 			return ret;
-		dirty++;
 	}
+	if (dirty)
+		atomic64_inc(&hugepin_figures.creations_zeroed);
 	trace_hugepin_region_make(region->nr_1g, region->nr_2m, dirty);
 	return 0;
 }
@@ -409,19 +441,12 @@ static struct hugepin_region *region_alloc(u64 pages)
 }
 
 /* Nobody has seen the pages: what is zero still is. A faulty page is put aside. */
-static void put_pages(struct hugepin_region *region, int err)
+static void put_pages(struct hugepin_region *region)
 {
 	u64 i;
 
 	for (i = 0; i < region->nr_1g + region->nr_2m; i++) {
-		struct hugepin_page *page = region->pages[i];
-
-		if (err == -EHWPOISON && !hugepin_page_is_zero(page)) {
-			hugepin_reserve_poison(page);
-			err = 0;	/* zeroing stopped at the first; later ones were not looked at */
-		} else {
-			hugepin_reserve_put(page);
-		}
+		hugepin_reserve_put(region->pages[i]);
 		cond_resched();
 	}
 	region->nr_1g = 0;
@@ -449,7 +474,7 @@ static int plan_and_take(struct hugepin_request *request, struct hugepin_account
 	} else if (!ret) {
 		ret = take_pages(plan, request, user, region);
 		if (ret)
-			put_pages(region, 0);
+			put_pages(region);
 	}
 	kvfree(plan);
 	return ret;
@@ -477,7 +502,7 @@ static int try_make(struct hugepin_request *request, struct hugepin_account *use
 		return ret;
 	ret = zero_pages(*region);
 	if (ret)
-		put_pages(*region, ret);
+		put_pages(*region);
 	return ret == -EHWPOISON ? -EAGAIN : ret;
 }
 
@@ -516,6 +541,7 @@ struct hugepin_region *hugepin_region_make(struct hugepin_request *request)
 		return ERR_PTR(ret == -EAGAIN ? -EINTR : ret);
 	}
 	region_born(region);
+	atomic64_inc(&hugepin_figures.creations);
 	return region;
 }
 
@@ -536,7 +562,7 @@ struct hugepin_region *hugepin_region_of(struct hugepin_page *page)
 
 void hugepin_region_discard(struct hugepin_region *region)
 {
-	put_pages(region, 0);
+	put_pages(region);
 	region_free(region);
 	atomic64_dec(&region_count);
 }

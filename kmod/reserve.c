@@ -49,9 +49,12 @@ static struct list_head *list_of(struct hugepin_reserve *reserve, enum hugepin_p
 static void set_state(struct hugepin_page *page, enum hugepin_page_state state)
 {
 	struct hugepin_reserve *reserve = page->reserve;
-	struct list_head *list = list_of(reserve, state);
+	struct list_head *list;
 
 	lockdep_assert_held(&reserve->lock);
+	if (page->faulty && (state == HUGEPIN_CLEAN || state == HUGEPIN_DIRTY))
+		state = HUGEPIN_POISONED;
+	list = list_of(reserve, state);
 	reserve->nr[page->state]--;
 	reserve->nr[state]++;
 	page->state = state;
@@ -111,8 +114,8 @@ void hugepin_reserve_snapshot(struct hugepin_reserve *reserve, struct hugepin_in
 /* ---- taking and giving back ---- */
 
 /*
- * The only free pages are in the hands of the scrubber: have it bring them back as they are. It may also find one faulty,
- * so that there is none in the end.
+ * The only free pages are in the hands of the scrubber: have it bring them back as they are. It may also find one
+ * faulty, so that there is none in the end.
  */
 static void wait_for_scrubber(struct hugepin_reserve *reserve)
 	__must_hold(&reserve->lock)
@@ -129,16 +132,16 @@ static void wait_for_scrubber(struct hugepin_reserve *reserve)
 	reserve->hurry--;
 }
 
-struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool clean_first)
+struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool clean_first, bool *waited)
 {
 	struct hugepin_page *page;
-	bool waited = false;
+	bool stopped = false;
 
 	lockdep_assert_held(&hugepin_take_mutex);
 	spin_lock(&reserve->lock);
 	if (list_empty(&reserve->clean) && list_empty(&reserve->dirty) && reserve->scrubbing) {
 		wait_for_scrubber(reserve);
-		waited = true;
+		stopped = true;
 	}
 	page = list_first_entry_or_null(clean_first ? &reserve->clean : &reserve->dirty, struct hugepin_page, link);
 	if (!page)
@@ -147,8 +150,10 @@ struct hugepin_page *hugepin_reserve_take(struct hugepin_reserve *reserve, bool 
 	if (page)
 		set_state(page, HUGEPIN_IN_USE);
 	spin_unlock(&reserve->lock);
-	if (waited)		/* the scrubber stopped for us */
+	if (stopped) {		/* for us */
 		hugepin_scrub_kick(hugepin_node(reserve->node));
+		*waited = true;
+	}
 	return page;
 }
 
@@ -169,15 +174,21 @@ static void say_poisoned(const struct hugepin_reserve *reserve)
 	       hugepin_class_name(reserve->class));
 }
 
-void hugepin_reserve_poison(struct hugepin_page *page)
+bool hugepin_reserve_mark_faulty(struct hugepin_page *page)
 {
 	struct hugepin_reserve *reserve = page->reserve;
+	bool news;
 
-	hugepin_account_uncharge(page);
 	spin_lock(&reserve->lock);
-	set_state(page, HUGEPIN_POISONED);
+	news = !page->faulty;
+	page->faulty = true;
+	/* one in the hands of the scrubber, on no list, comes back to set_state() */
+	if (news && !list_empty(&page->link) && (page->state == HUGEPIN_CLEAN || page->state == HUGEPIN_DIRTY))
+		set_state(page, HUGEPIN_POISONED);
 	spin_unlock(&reserve->lock);
-	say_poisoned(reserve);
+	if (news)
+		say_poisoned(reserve);
+	return news;
 }
 
 struct hugepin_page *hugepin_reserve_scrub_begin(struct hugepin_reserve *reserve)
@@ -199,13 +210,13 @@ void hugepin_reserve_scrub_end(struct hugepin_page *page, int err)
 {
 	struct hugepin_reserve *reserve = page->reserve;
 
+	if (err == -EHWPOISON)
+		hugepin_reserve_mark_faulty(page);
 	spin_lock(&reserve->lock);
 	reserve->scrubbing--;
-	set_state(page, !err ? HUGEPIN_CLEAN : err == -EHWPOISON ? HUGEPIN_POISONED : HUGEPIN_DIRTY);
+	set_state(page, err ? HUGEPIN_DIRTY : HUGEPIN_CLEAN);
 	spin_unlock(&reserve->lock);
 	wake_up_all(&reserve->scrub_wait);
-	if (err == -EHWPOISON)
-		say_poisoned(reserve);
 }
 
 void hugepin_reserve_release(struct hugepin_page *page)
@@ -346,12 +357,10 @@ static void quarantine_work(struct work_struct *work)
 void hugepin_reserve_add(struct hugepin_page *page)
 {
 	struct hugepin_reserve *reserve = page->reserve;
-	struct list_head *list = list_of(reserve, page->state);
 
 	spin_lock(&reserve->lock);
-	if (list)
-		list_add(&page->link, list);
 	reserve->nr[page->state]++;
+	set_state(page, page->state);	/* or poisoned, if that has been heard already */
 	spin_unlock(&reserve->lock);
 	if (page->state == HUGEPIN_DIRTY)
 		hugepin_scrub_kick(hugepin_node(reserve->node));
@@ -419,7 +428,8 @@ static void free_list(struct list_head *list)
 
 	list_for_each_entry_safe(page, next, list, link) {
 		hugepin_account_uncharge(page);		/* quarantined; its last holder frees it */
-		hugepin_page_free(page->page, page->reserve->class);
+		hugepin_poison_unwatch(page);
+		hugepin_page_free(page);
 		kfree(page);
 		cond_resched();
 	}

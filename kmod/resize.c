@@ -5,13 +5,15 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "hugepin.h"
 #include "trace.h"
 
 /*
- * A free 1G range is often a matter of time: what is in its way is moved, but a page under I/O, on its way to be freed or
- * held by somebody for a moment cannot be. So it is looked for again, until a few rounds in a row have brought nothing.
+ * A free 1G range is often a matter of time: what is in its way is moved, but a page under I/O, on its way to be freed
+ * or held by somebody for a moment cannot be. So it is looked for again, until a few rounds in a row have brought
+ * nothing.
  */
 #define ROUNDS		3
 #define ROUND_PAUSE	(HZ / 4)
@@ -57,6 +59,12 @@ static struct hugepin_page *new_page(struct hugepin_reserve *reserve, int *reaso
 	}
 	INIT_LIST_HEAD(&page->link);
 	page->reserve = reserve;
+	if (hugepin_poison_watch(page)) {
+		*reason = HUGEPIN_NO_MEMORY;
+		hugepin_page_free(page);
+		kfree(page);
+		return NULL;
+	}
 	page->state = zeroed ? HUGEPIN_CLEAN : HUGEPIN_DIRTY;
 	page->zero_steps = zeroed ? hugepin_page_steps(page) : 0;
 	return page;
@@ -64,7 +72,8 @@ static struct hugepin_page *new_page(struct hugepin_reserve *reserve, int *reaso
 
 static void free_page_of_ours(struct hugepin_page *page)
 {
-	hugepin_page_free(page->page, page->reserve->class);
+	hugepin_poison_unwatch(page);
+	hugepin_page_free(page);
 	kfree(page);
 }
 
@@ -77,9 +86,10 @@ static bool stop_zeroing(void *arg)
 static bool give_back_one(struct hugepin_reserve *reserve)
 {
 	struct hugepin_page *page;
+	bool waited;
 
 	lockdep_assert_held(&hugepin_take_mutex);
-	page = hugepin_reserve_take(reserve, false);
+	page = hugepin_reserve_take(reserve, false, &waited);
 	if (!page)
 		return false;
 	hugepin_reserve_remove(page);
@@ -111,14 +121,15 @@ static int add_first(struct hugepin_page *page)
 	return ret;
 }
 
-static int grow_by_one(struct hugepin_reserve *reserve)
+/* @growers: how many do so at once; each of them may be about to take a page. */
+static int grow_by_one(struct hugepin_reserve *reserve, unsigned int growers)
 {
 	struct hugepin_page *page;
 	int reason, ret;
 
 	if (interrupted())
 		return HUGEPIN_INTERRUPTED;
-	if (!hugepin_node_has_room(reserve->node, reserve->class))
+	if (!hugepin_node_has_room(reserve->node, reserve->class, growers))
 		return HUGEPIN_AT_FLOOR;
 	page = new_page(reserve, &reason);
 	if (!page)
@@ -139,17 +150,80 @@ static bool pause(struct hugepin_reserve *reserve)
 	return !interrupted();
 }
 
-static int grow(struct hugepin_reserve *reserve, u64 pages)
+/* ---- growing by 2M pages: by more than one CPU where scrub/workers allows ---- */
+
+struct growing {
+	struct hugepin_reserve *reserve;
+	unsigned int growers;
+	atomic64_t left;		/* pages that nobody has begun to get */
+	int reason;			/* why it is over before that, or HUGEPIN_ENOUGH */
+};
+
+struct helper {
+	struct work_struct work;
+	struct growing *growing;
+};
+
+static void get_pages_while_left(struct growing *growing)
 {
-	unsigned int rounds = reserve->class == HUGEPIN_CLASS_1G ? ROUNDS : 1, round = 1;
+	while (!READ_ONCE(growing->reason) && atomic64_dec_return(&growing->left) >= 0) {
+		int reason = grow_by_one(growing->reserve, growing->growers);
+
+		if (reason)
+			cmpxchg(&growing->reason, HUGEPIN_ENOUGH, reason);
+		cond_resched();
+	}
+}
+
+static void help_growing(struct work_struct *work)
+{
+	get_pages_while_left(container_of(work, struct helper, work)->growing);
+}
+
+/* Where the kernel zeroes what it gives out, one CPU alone takes its time for a large node. */
+static int grow_by(struct hugepin_reserve *reserve, u64 pages)
+{
+	unsigned int count = min_t(u64, READ_ONCE(hugepin_scrub_workers) - 1, pages), i;
+	struct helper *helpers = count ? kcalloc(count, sizeof(*helpers), GFP_KERNEL) : NULL;
+	struct growing growing = {
+		.reserve = reserve, .growers = helpers ? count + 1 : 1, .left = ATOMIC64_INIT(pages),
+	};
+
+	for (i = 0; helpers && i < count; i++) {
+		helpers[i].growing = &growing;
+		INIT_WORK(&helpers[i].work, help_growing);
+		queue_work_node(reserve->node, hugepin_wq, &helpers[i].work);
+	}
+	get_pages_while_left(&growing);	/* a signal comes to us: then the helpers end too */
+	for (i = 0; helpers && i < count; i++)
+		flush_work(&helpers[i].work);
+	kfree(helpers);
+	return growing.reason;
+}
+
+static int grow_2m(struct hugepin_reserve *reserve, u64 pages)
+{
+	int reason = HUGEPIN_ENOUGH;
+	u64 have;
+
+	while (!reason && (have = hugepin_reserve_usable(reserve)) < pages)
+		reason = grow_by(reserve, pages - have);
+	return reason;
+}
+
+/* ---- growing by 1G pages ---- */
+
+static int grow_1g(struct hugepin_reserve *reserve, u64 pages)
+{
+	unsigned int round = 1;
 	int reason = HUGEPIN_ENOUGH;
 
 	reserve->cursor = 0;
 	while (hugepin_reserve_usable(reserve) < pages) {
-		reason = grow_by_one(reserve);
+		reason = grow_by_one(reserve, 1);
 		if (reason == HUGEPIN_ENOUGH)
 			round = 1;
-		else if (reason != HUGEPIN_NO_RANGE || round++ >= rounds || !pause(reserve))
+		else if (reason != HUGEPIN_NO_RANGE || round++ >= ROUNDS || !pause(reserve))
 			break;
 		cond_resched();
 	}
@@ -191,7 +265,8 @@ static int shrink(struct hugepin_reserve *reserve, u64 pages)
 static int resize(struct hugepin_reserve *reserve, u64 pages)
 {
 	u64 usable = hugepin_reserve_usable(reserve);
-	int reason = usable < pages ? grow(reserve, pages) : shrink(reserve, pages);
+	int reason = usable >= pages ? shrink(reserve, pages) :
+		     reserve->class == HUGEPIN_CLASS_1G ? grow_1g(reserve, pages) : grow_2m(reserve, pages);
 
 	WRITE_ONCE(reserve->shortfall, reason);
 	if (hugepin_absent[reserve->class]) {	/* the self-test has objected, and the page is gone */

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Background zeroing: dirty pages become clean, one worker a node. */
+/*
+ * Background zeroing: dirty pages become clean, by one worker a node, or by as many as the administrator allows; and
+ * what is known about how well that goes.
+ */
+#include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/workqueue.h>
@@ -8,6 +12,8 @@
 
 bool hugepin_scrub_enabled = true;
 unsigned int hugepin_scrub_throttle_mib_s;
+unsigned int hugepin_scrub_workers = 1;
+struct hugepin_figures hugepin_figures;
 
 /* A taker waits for the page in hand, or the module goes: bring it back as it is. */
 static bool must_stop(const struct hugepin_reserve *reserve)
@@ -27,11 +33,23 @@ static bool small_ones_first(const struct hugepin_reserve *reserve)
 static bool pace(void *arg)
 {
 	struct hugepin_reserve *reserve = arg;
-	unsigned int mib_s = READ_ONCE(hugepin_scrub_throttle_mib_s);
+	u64 mib_s = READ_ONCE(hugepin_scrub_throttle_mib_s);
 
-	if (mib_s)
-		wait_event_idle_timeout(reserve->scrub_wait, must_stop(reserve), max(2 * HZ / mib_s, 1u));
+	if (mib_s)	/* the workers of a node share the rate */
+		wait_event_idle_timeout(reserve->scrub_wait, must_stop(reserve),
+					max(2ULL * HZ * READ_ONCE(hugepin_scrub_workers) / mib_s, 1ULL));
 	return must_stop(reserve) || small_ones_first(reserve);
+}
+
+static int scrub_page(struct hugepin_page *page)
+{
+	unsigned int before = page->zero_steps;
+	ktime_t start = ktime_get();
+	int ret = hugepin_page_zero(page, pace, page->reserve);
+
+	atomic64_add(ktime_to_ns(ktime_sub(ktime_get(), start)), &hugepin_figures.scrub_ns);
+	atomic64_add((u64)(page->zero_steps - before) << PMD_SHIFT, &hugepin_figures.scrub_bytes);
+	return ret;
 }
 
 static bool scrub_one(struct hugepin_reserve *reserve)
@@ -42,36 +60,48 @@ static bool scrub_one(struct hugepin_reserve *reserve)
 		return false;
 	page = hugepin_reserve_scrub_begin(reserve);
 	if (page)
-		hugepin_reserve_scrub_end(page, hugepin_page_zero(page, pace, reserve));
+		hugepin_reserve_scrub_end(page, scrub_page(page));
 	return page;
 }
 
 /* Small pages first: they are wanted more often and are done sooner. */
 static void scrub_work(struct work_struct *work)
 {
-	struct hugepin_node *node = container_of(work, struct hugepin_node, scrub);
+	struct hugepin_scrubber *scrubber = container_of(work, struct hugepin_scrubber, work);
+	struct hugepin_node *node = scrubber->node;
 
-	while (scrub_one(&node->reserve[HUGEPIN_CLASS_2M]) || scrub_one(&node->reserve[HUGEPIN_CLASS_1G]))
+	while (scrubber - node->scrub < READ_ONCE(hugepin_scrub_workers) &&
+	       (scrub_one(&node->reserve[HUGEPIN_CLASS_2M]) || scrub_one(&node->reserve[HUGEPIN_CLASS_1G])))
 		cond_resched();
 }
 
 void hugepin_scrub_init(struct hugepin_node *node)
 {
-	INIT_WORK(&node->scrub, scrub_work);
+	int i;
+
+	for (i = 0; i < HUGEPIN_SCRUBBERS; i++) {
+		node->scrub[i].node = node;
+		INIT_WORK(&node->scrub[i].work, scrub_work);
+	}
 }
 
 void hugepin_scrub_kick(struct hugepin_node *node)
 {
-	if (READ_ONCE(hugepin_scrub_enabled) && !READ_ONCE(hugepin_stopping))
-		queue_work_node(node->id, hugepin_wq, &node->scrub);
+	unsigned int i;
+
+	if (!READ_ONCE(hugepin_scrub_enabled) || READ_ONCE(hugepin_stopping))
+		return;
+	for (i = 0; i < READ_ONCE(hugepin_scrub_workers); i++)
+		queue_work_node(node->id, hugepin_wq, &node->scrub[i].work);
 }
 
 /* hugepin_stopping is set */
 void hugepin_scrub_stop(struct hugepin_node *node)
 {
-	int class;
+	int class, i;
 
 	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
 		wake_up_all(&node->reserve[class].scrub_wait);
-	cancel_work_sync(&node->scrub);
+	for (i = 0; i < HUGEPIN_SCRUBBERS; i++)
+		cancel_work_sync(&node->scrub[i].work);
 }

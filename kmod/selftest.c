@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The self-test of the class 1G, with the first such page: that a 1G entry shows the right page, that it can be pinned for
- * long both ways the kernel has, and that afterwards nobody holds it. Kernels that close one of these ways have done it in
- * stable updates; then the class is absent rather than a program stuck.
+ * The self-test of the class 1G, with the first such page: that a 1G entry shows the right page, that it can be pinned
+ * for long both ways the kernel has, and that afterwards nobody holds it. Kernels that close one of these ways have
+ * done it in stable updates; then the class is absent rather than a program stuck.
  *
  * It runs in the address space of who grows the reserve. Each pin is told not to fault (FOLL_NOFAULT): where the kernel
  * does not accept the entry it would otherwise fault, find the entry there and try again, until killed.

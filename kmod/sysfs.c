@@ -2,6 +2,7 @@
 /* The knobs under /sys/class/misc/hugepin; each is described in Documentation/ABI/. One value a file. */
 #include <linux/device.h>
 #include <linux/kobject.h>
+#include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
@@ -161,9 +162,63 @@ static ssize_t throttle_mib_s_store(struct kobject *kobj, struct kobj_attribute 
 
 static struct kobj_attribute throttle_mib_s_attr = __ATTR_RW(throttle_mib_s);
 
+static ssize_t workers_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(hugepin_scrub_workers));
+}
+
+static ssize_t workers_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count)
+{
+	struct hugepin_node *node;
+	u64 workers;
+	int id, ret;
+
+	ret = parse_knob(buf, HUGEPIN_SCRUBBERS, &workers);
+	if (ret)
+		return ret;
+	if (!workers)
+		return -EINVAL;
+	WRITE_ONCE(hugepin_scrub_workers, workers);
+	for_each_hugepin_node(node, id)
+		hugepin_scrub_kick(node);
+	return count;
+}
+
+static struct kobj_attribute workers_attr = __ATTR_RW(workers);
+
+#define FIGURE_ATTR(name, expression)									\
+static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)		\
+{													\
+	const struct hugepin_figures *f = &hugepin_figures;						\
+													\
+	return sysfs_emit(buf, "%llu\n", (u64)(expression));						\
+}													\
+static struct kobj_attribute name##_attr = __ATTR_RO(name)
+
+static u64 rate_mib_s(const struct hugepin_figures *f)
+{
+	u64 ms = div_u64(atomic64_read(&f->scrub_ns), NSEC_PER_MSEC);
+
+	return ms ? div64_u64((atomic64_read(&f->scrub_bytes) >> 20) * MSEC_PER_SEC, ms) : 0;
+}
+
+FIGURE_ATTR(done_mib, atomic64_read(&f->scrub_bytes) >> 20);
+FIGURE_ATTR(busy_ms, div_u64(atomic64_read(&f->scrub_ns), NSEC_PER_MSEC));
+FIGURE_ATTR(rate_mib_s, rate_mib_s(f));
+FIGURE_ATTR(creations, atomic64_read(&f->creations));
+FIGURE_ATTR(creations_waited, atomic64_read(&f->creations_waited));
+FIGURE_ATTR(creations_zeroed, atomic64_read(&f->creations_zeroed));
+
 static struct attribute *scrub_attrs[] = {
 	&enabled_attr.attr,
 	&throttle_mib_s_attr.attr,
+	&workers_attr.attr,
+	&done_mib_attr.attr,
+	&busy_ms_attr.attr,
+	&rate_mib_s_attr.attr,
+	&creations_attr.attr,
+	&creations_waited_attr.attr,
+	&creations_zeroed_attr.attr,
 	NULL
 };
 

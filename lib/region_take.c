@@ -68,6 +68,11 @@ static int refuse_short(const struct hpi_take *take, const struct hugepin_shortf
 				 "region of %llu bytes: asked %llu pages of %s, the mount may hold %llu and holds "
 				 "%llu; close or unlink regions or mount with a higher limit",
 				 bytes, asked, class, limit, held);
+	case HUGEPIN_SHORT_CGROUP:
+		return hpi_error(err,
+				 "region of %llu bytes: asked %llu pages of %s on %s, more than dmem.max leaves to this "
+				 "control group; see its dmem.current for hugepin/node%d",
+				 bytes, asked, class, place, (int)s->node);
 	default:
 		return hpi_error(err, "region of %llu bytes: %s", bytes,
 				 err == -ENOMEM ? "the kernel has no memory for its bookkeeping" : strerror(-err));

@@ -18,7 +18,7 @@
  *               pinned for long (PIN: a DAX file)
  *   EOVERFLOW   a range that wraps
  *   ENOMEM      not enough free pages where they may come from (@shortfall tells), or no memory for bookkeeping
- *   EDQUOT      over the share of a user, the limit of a mount (@shortfall tells) or RLIMIT_MEMLOCK (PIN)
+ *   EDQUOT      over the share of a user, the limit of a mount or a cgroup (@shortfall tells) or RLIMIT_MEMLOCK (PIN)
  *   ERANGE      more than the node could ever hold
  *   EBUSY       reserve pages cannot be given back, since they are in use; a page cannot be moved to where it may stay
  *               pinned (PIN)
@@ -126,6 +126,7 @@ struct hugepin_info {
 #define HUGEPIN_SHORT_FREE		1	/* free pages of @class (@node: HUGEPIN_NODE_ANY if summed over the mask) */
 #define HUGEPIN_SHORT_USER		2	/* the user's share on @node */
 #define HUGEPIN_SHORT_MOUNT		3	/* the mount's limit */
+#define HUGEPIN_SHORT_CGROUP		4	/* dmem.max of the caller's cgroup or one above */
 #define HUGEPIN_NODE_ANY		(~0u)
 
 /**
@@ -136,7 +137,7 @@ struct hugepin_info {
  * @pad:       0
  * @asked:     pages this call wanted of @class (there)
  * @available: free pages of @class there when it was refused
- * @limit:     the limit hit, for _USER and _MOUNT
+ * @limit:     the limit hit, for _USER and _MOUNT; the cgroup's are in its dmem.max and dmem.current
  * @held:      what the user or mount held already
  */
 struct hugepin_shortfall {
@@ -299,8 +300,8 @@ struct hugepin_list_entry {
  * @entry_size: in: sizeof(struct hugepin_list_entry) as the caller knows it, which is how far apart they are; what the
  *              module does not know of one is zero
  * @extents:    in: array of struct hugepin_extent for all of them, or 0
- * @nr_extents: in: entries @extents has room for; out: entries written. EMSGSIZE: too few for the first region; out: how
- *              many it has
+ * @nr_extents: in: entries @extents has room for; out: entries written. EMSGSIZE: too few for the first region; out:
+ *              how many it has
  * @pad:        in: 0
  *
  * By @id, oldest first. A region that lives from the first call to the last is told once, one that comes or goes
@@ -366,9 +367,9 @@ struct hugepin_users {
  * @pad:   in: 0
  *
  * Long-term: the pages are faulted in, moved out of zones where they would stand in the way, and neither move nor go
- * until unpinned; the range may be unmapped before. All or nothing; EFAULT if a part is not mapped for writing (a shared
- * mapping of a file on disk is as good as not, on kernels that have to see every write to one), EINTR if a fatal signal
- * came. What all processes of a user have pinned counts against the caller's RLIMIT_MEMLOCK (owners of the user
+ * until unpinned; the range may be unmapped before. All or nothing; EFAULT if a part is not mapped for writing (a
+ * shared mapping of a file on disk is as good as not, on kernels that have to see every write to one), EINTR if a fatal
+ * signal came. What all processes of a user have pinned counts against the caller's RLIMIT_MEMLOCK (owners of the user
  * namespaces around it likewise); with CAP_IPC_LOCK it is counted only.
  */
 struct hugepin_pin_range {
@@ -383,7 +384,8 @@ struct hugepin_pin_range {
 };
 
 /**
- * struct hugepin_export - a dma-buf of a region or a pinned range (HUGEPIN_IOC_EXPORT on the region's or pin's descriptor)
+ * struct hugepin_export - a dma-buf of a region or a pinned range (HUGEPIN_IOC_EXPORT on the region's or pin's
+ * descriptor)
  * @size:   in: sizeof(struct hugepin_export)
  * @flags:  in: 0
  * @offset: in: first byte, a multiple of the base page size (2 MiB for a region)
@@ -391,8 +393,8 @@ struct hugepin_pin_range {
  * @fd:     out: descriptor of the dma-buf, close-on-exec
  * @pad:    in: 0
  *
- * The dma-buf holds the memory by itself. A region's descriptor must be open for reading and writing (EBADF). Neighbouring
- * pages share a scatterlist entry, up to the importer's segment limit and boundary.
+ * The dma-buf holds the memory by itself. A region's descriptor must be open for reading and writing (EBADF).
+ * Neighbouring pages share a scatterlist entry, up to the importer's segment limit and boundary.
  */
 struct hugepin_export {
 	__u32 size;

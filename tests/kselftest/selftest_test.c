@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The module's own test of 1G pages: it passes here (or no 1G page would be in the reserve), so what is left to see is what
- * becomes of the class when the kernel refuses, or when it cannot be run. Loads the module again, so it runs alone.
+ * The module's own test of 1G pages: it passes here (or no 1G page would be in the reserve), so what is left to see is
+ * what becomes of the class when the kernel refuses, or when it cannot be run. Loads the module again, so it runs
+ * alone.
  */
 #include <linux/perf_event.h>
 #include <poll.h>

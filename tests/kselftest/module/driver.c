@@ -301,6 +301,8 @@ static long test_ioctl(struct file *file, unsigned int command, unsigned long va
 
 	if (command == HUGEPIN_TEST_IOC_PAGES)
 		return query_pages(argument);
+	if (command == HUGEPIN_TEST_IOC_POISON)
+		return poison(argument);
 	if (mutex_lock_killable(&context->lock))
 		return -EINTR;
 	switch (command) {

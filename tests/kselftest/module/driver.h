@@ -16,6 +16,9 @@ struct import;
 struct import *import_begin(struct hugepin_test_import *request, struct page ***pages);
 void import_end(struct import *import);
 
+/* ---- mce.c ---- */
+long poison(void __user *argument);
+
 /* ---- refuse.c ---- */
 void refuse_nothing(void);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes the kernel refuse a way of pinning, as an update of it may: refuse_pins=1 the quick one, 2 the slow one, 0 none.
- * Only calls with FOLL_NOFAULT, which hugepin's self-test makes and hardly anybody else. The parameter is there where the
- * kernel has kprobes.
+ * Makes the kernel refuse a way of pinning, as an update of it may: refuse_pins=1 the quick one, 2 the slow one, 0
+ * none. Only calls with FOLL_NOFAULT, which hugepin's self-test makes and hardly anybody else. The parameter is there
+ * where the kernel has kprobes.
  */
 #include <linux/errno.h>
 #include <linux/kprobes.h>

@@ -104,6 +104,26 @@ struct hugepin_test_import {
 	__u64 bytes;
 };
 
+/* hugepin_test_poison.flags */
+#define HUGEPIN_TEST_POISON_FIND	(1u << 0)	/* only tell @pfn */
+
+/**
+ * struct hugepin_test_poison - tell the kernel of an uncorrected memory error, as the machine-check code does
+ * @size:  in: sizeof(struct hugepin_test_poison)
+ * @flags: in: HUGEPIN_TEST_POISON_*
+ * @addr:  in: with FIND, an address of the caller's memory
+ * @pfn:   out with FIND, else in: the base page
+ *
+ * Those who listen to machine checks hear of it before the call returns or soon after; the kernel itself does nothing about
+ * the page. EOPNOTSUPP: a kernel without X86_MCE.
+ */
+struct hugepin_test_poison {
+	__u32 size;
+	__u32 flags;
+	__u64 addr;
+	__u64 pfn;
+};
+
 #define HUGEPIN_TEST_IOC_PIN	_IO('h', 0xc0)
 #define HUGEPIN_TEST_IOC_READ	_IO('h', 0xc1)
 #define HUGEPIN_TEST_IOC_WRITE	_IO('h', 0xc2)
@@ -111,5 +131,7 @@ struct hugepin_test_import {
 #define HUGEPIN_TEST_IOC_PAGES	_IO('h', 0xc4)
 #define HUGEPIN_TEST_IOC_IMPORT	_IO('h', 0xc5)
 #define HUGEPIN_TEST_IOC_UNMAP	_IO('h', 0xc6)	/* no argument; ENODATA when nothing is imported */
+
+#define HUGEPIN_TEST_IOC_POISON	_IO('h', 0xc7)
 
 #endif /* HUGEPIN_TEST_UAPI_H */
