@@ -37,7 +37,7 @@ static int cannot(const char *what, long value)
 }
 
 /* A process that is being killed gets no answer out of faults and pins: that says nothing about the kernel. */
-static int objects(const char *what, long value)
+static int reject(const char *what, long value)
 {
 	if (fatal_signal_pending(current))
 		return cannot("killed", -EINTR);
@@ -83,11 +83,11 @@ static int check_mapping(const struct trial *trial)
 		return touched ? cannot("huge pages are switched off for this process or system", -EAGAIN) :
 				 cannot("the page cannot be faulted in", -ENOMEM);
 	if (fault != (__force unsigned int)VM_FAULT_NOPAGE)
-		return objects("no 1G entry can be made", fault);
+		return reject("no 1G entry can be made", fault);
 	if (!touched)
-		return objects("the page cannot be touched", -EFAULT);
+		return reject("the page cannot be touched", -EFAULT);
 	memcpy_from_page((char *)&seen, trial->page->page + LAST, 0, sizeof(seen));
-	return seen == mark ? 0 : objects("the mapping shows another page", seen);
+	return seen == mark ? 0 : reject("the mapping shows another page", seen);
 }
 
 static int check_pin(const struct trial *trial, long nr, struct page *got, const char *refused)
@@ -96,13 +96,13 @@ static int check_pin(const struct trial *trial, long nr, struct page *got, const
 	long held;
 
 	if (nr != 1)
-		return objects(refused, nr);
+		return reject(refused, nr);
 	held = refs(trial);
 	unpin_user_page(got);
 	if (got != want)
-		return objects("pinned another page", (long)page_to_pfn(got) - (long)page_to_pfn(want));
+		return reject("pinned another page", (long)page_to_pfn(got) - (long)page_to_pfn(want));
 	if (held < 1)
-		return objects("a pin does not hold the page; references", held);
+		return reject("a pin does not hold the page; references", held);
 	return 0;
 }
 
@@ -132,10 +132,10 @@ static int try_out(struct trial *trial)
 	if (!ret)
 		ret = check_pins(trial);
 	vm_munmap(trial->addr, PUD_SIZE);
-	for (tries = 0; !ret && refs(trial) && tries < 50; tries++)	/* nobody's, or somebody's for a moment */
-		msleep(2);
+	for (tries = 0; !ret && refs(trial) && tries < 10; tries++)	/* nobody's, or somebody's for a moment */
+		msleep(20);
 	if (!ret && refs(trial))
-		ret = objects("references stay behind", refs(trial));
+		ret = reject("references stay behind", refs(trial));
 	return ret;
 }
 

@@ -255,6 +255,7 @@ static struct attribute *device_attrs[] = {
 	&dev_attr_regions.attr,
 	NULL
 };
+
 static const struct attribute_group device_group = {
 	.attrs = device_attrs,
 };
