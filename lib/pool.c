@@ -48,6 +48,17 @@ static int open_books(struct hugepin_pool *pool)
 	return err;
 }
 
+/* It is held for a few hundred instructions: who finds it taken looks again for a moment before going to sleep. */
+static void init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
 static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int device, struct hugepin_pool **out)
 {
 	struct hugepin_pool *pool;
@@ -68,7 +79,7 @@ static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int 
 		return err;
 	}
 	pthread_mutex_init(&pool->growth, NULL);
-	pthread_mutex_init(&pool->lock, NULL);
+	init_lock(&pool->lock);
 	pthread_mutex_init(&pool->garbage.lock, NULL);
 	pthread_cond_init(&pool->garbage.wake, NULL);
 	hpi_ahead_init(pool);

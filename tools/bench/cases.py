@@ -73,6 +73,7 @@ def all_cases(shorter=1):
         case = pair(name, 2, bench="remote_free")
         case.worker = "remote"
         case.arguments["operations"] //= 2
+        case.arguments["warm_up"] = 0
         cases.append(case)
     cases += [holes(count) for count in (4096, 16384, 65536)]
     cases.append(Case("limits", "1000000 blocks", "limits", {"min": 256, "max": 512, "live": 1000000,

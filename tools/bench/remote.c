@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * remote: one thread allocates, another frees; the blocks go through a ring between them. Result: nanoseconds a block,
- * from the first to the last.
+ * remote: one thread allocates, another frees; the blocks go through a ring of @live between them. Result: nanoseconds a
+ * block, from the first to the last.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,10 +9,9 @@
 
 #include "worker.h"
 
-#define RING		1024
 #define SIZES		65536
 
-static void *ring[RING];
+static void **ring;
 static uint32_t *sizes;
 static const struct job *the_job;
 static pthread_barrier_t start;
@@ -30,7 +29,7 @@ static void *consume(void *arg)
 		for (i = got, end = i + the_job->operations; i < end; i++) {
 			while (__atomic_load_n(&put, __ATOMIC_ACQUIRE) <= i)
 				__builtin_ia32_pause();
-			the_job->allocator->free(ring[i % RING]);
+			the_job->allocator->free(ring[i % the_job->live]);
 			__atomic_store_n(&got, i + 1, __ATOMIC_RELEASE);
 		}
 		pthread_barrier_wait(&start);
@@ -45,7 +44,7 @@ static int produce(const struct job *job)
 
 	pthread_barrier_wait(&start);
 	for (i = put, end = i + job->operations; i < end; i++) {
-		while (i - __atomic_load_n(&got, __ATOMIC_ACQUIRE) >= RING)
+		while (i - __atomic_load_n(&got, __ATOMIC_ACQUIRE) >= job->live)
 			__builtin_ia32_pause();
 		block = job->allocator->alloc((size_t)sizes[i % SIZES] * 16);
 		if (!block) {
@@ -53,7 +52,7 @@ static int produce(const struct job *job)
 			exit(1);
 		}
 		*(volatile uint64_t *)block = i;
-		ring[i % RING] = block;
+		ring[i % the_job->live] = block;
 		__atomic_store_n(&put, i + 1, __ATOMIC_RELEASE);
 	}
 	pthread_barrier_wait(&start);
@@ -68,7 +67,8 @@ static int remote_open(const struct job *job)
 
 	the_job = job;
 	sizes = calloc(SIZES, sizeof(*sizes));
-	if (!sizes)
+	ring = calloc(job->live, sizeof(*ring));
+	if (!sizes || !ring)
 		return bench_complain("no memory");
 	for (i = 0; i < SIZES; i++)
 		sizes[i] = (uint32_t)(bench_size(job, &state) / 16);
