@@ -5,7 +5,7 @@ CTL_SRC := $(wildcard user/hugepinctl/*.c)
 CTL_OBJ := $(CTL_SRC:%.c=$(O)/%.o)
 CTL := $(O)/bin/hugepinctl
 RPATH ?= -Wl,-rpath,'$$ORIGIN/../lib'
-SBINDIR ?= $(PREFIX)/sbin
+BINDIR ?= $(PREFIX)/bin
 MANDIR ?= $(PREFIX)/share/man
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPLETIONDIR ?= $(PREFIX)/share/zsh/site-functions
@@ -38,9 +38,9 @@ include user/python/python.mk user/examples/examples.mk
 install: install-user
 .PHONY: install-user
 install-user: all
-	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
 		$(DESTDIR)$(COMPLETIONDIR) $(DESTDIR)$(ZSHCOMPLETIONDIR)
-	install -m 755 $(CTL) $(DESTDIR)$(SBINDIR)
+	install -m 755 $(CTL) $(DESTDIR)$(BINDIR)
 	install -m 644 Documentation/man/hugepinctl.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 Documentation/man/hugepin-options.5 $(DESTDIR)$(MANDIR)/man5
 	install -m 644 $(O)/completion/hugepinctl.bash $(DESTDIR)$(COMPLETIONDIR)/hugepinctl

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # What a host needs from boot on: unit, group, device's mode, initial ram disk; and what clusters and monitoring take.
 
+SBINDIR ?= $(PREFIX)/sbin
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 UDEVDIR ?= $(PREFIX)/lib/udev
 DATADIR ?= $(PREFIX)/share
@@ -17,7 +18,7 @@ install-boot:
 	test -e $(DESTDIR)$(SYSCONFDIR)/hugepin.conf || \
 		install -m 644 user/boot/hugepin.conf $(DESTDIR)$(SYSCONFDIR)
 	for unit in user/boot/*.service user/boot/*.timer; do \
-		sed 's|@SBINDIR@|$(SBINDIR)|g' $$unit >$(DESTDIR)$(UNITDIR)/$${unit##*/} || exit; \
+		sed 's|@SBINDIR@|$(SBINDIR)|g; s|@BINDIR@|$(BINDIR)|g' $$unit >$(DESTDIR)$(UNITDIR)/$${unit##*/} || exit; \
 	done
 	install -m 644 user/boot/60-hugepin.rules $(DESTDIR)$(UDEVDIR)/rules.d
 	install -m 644 user/boot/hugepin.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/hugepin.conf

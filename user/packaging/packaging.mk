@@ -15,5 +15,5 @@ deb:
 	sed -e 's|@VERSION@|$(VERSION)|; s|@DATE@|$(DEB_DATE)|' user/packaging/debian/changelog.in \
 		>$(DEB_DIR)/hugepin-$(VERSION)/debian/changelog
 	rm $(DEB_DIR)/hugepin-$(VERSION)/debian/changelog.in
-	cd $(DEB_DIR)/hugepin-$(VERSION) && env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage --no-sign --build=binary
+	cd $(DEB_DIR)/hugepin-$(VERSION) && env -u MAKEFLAGS -u MAKELEVEL -u O dpkg-buildpackage --no-sign --build=binary
 	rm -rf $(DEB_DIR)/hugepin-$(VERSION)
