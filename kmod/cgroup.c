@@ -20,8 +20,11 @@ int hugepin_cgroup_init(void)
 
 	for_each_hugepin_node(node, id) {
 		u64 bytes = hugepin_node_max_pages(id, HUGEPIN_CLASS_2M) * hugepin_class_bytes(HUGEPIN_CLASS_2M);
-		struct dmem_cgroup_region *region = hugepin_dmem_register(bytes, id);
+		struct dmem_cgroup_region *region;
 
+		if (!bytes)	/* less memory than is left to the rest: never a page, and none to charge */
+			continue;
+		region = hugepin_dmem_register(bytes, id);
 		if (IS_ERR_OR_NULL(region)) {
 			hugepin_cgroup_exit();
 			return region ? PTR_ERR(region) : -ENOMEM;
