@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pools, scopes, groups and plans used wrongly: sizes that wrap, blocks that are not, a second free by every way there is, an
- * order that is none. Each is refused and changes nothing.
+ * Pools, scopes, groups and plans used wrongly: sizes that wrap, blocks that are none, a second free by every way
+ * there is, an order that is none. Each is refused and changes nothing.
  */
 #include "fence_world.h"
 
 static const uint64_t huge[] = {
-	UINT64_MAX, UINT64_MAX - 62, UINT64_MAX - 63, UINT64_MAX - 64, (1ull << 63) + 64, 1ull << 63, INT64_MAX, INT64_MAX - 62,
-	INT64_MAX - 63, INT64_MAX - 64, 1ull << 62, (1ull << 62) - 1, 1ull << 48,
+	UINT64_MAX,	UINT64_MAX - 62, UINT64_MAX - 63, UINT64_MAX - 64, (1ull << 63) + 64, 1ull << 63, INT64_MAX,
+	INT64_MAX - 62, INT64_MAX - 63,	 INT64_MAX - 64,  1ull << 62,	   (1ull << 62) - 1,  1ull << 48,
 };
 
-#define HUGE	(sizeof(huge) / sizeof(huge[0]))
+#define HUGE (sizeof(huge) / sizeof(huge[0]))
 
 static struct hugepin_pool *host_pool(const char *static_policy, const char *clean_policy)
 {
-	struct hugepin_context *ctx = make_context("static_memory_policy", static_policy, "atomic_clean_policy", clean_policy,
-						   NULL);
+	struct hugepin_context *ctx =
+		make_context("static_memory_policy", static_policy, "atomic_clean_policy", clean_policy, NULL);
 
 	return make_pool_on(ctx, HUGEPIN_POOL_HOST, 1, &rung_2m, NULL);
 }
@@ -78,7 +78,8 @@ static void groups_whose_sizes_wrap_are_refused(void **state)
 		}
 	}
 	/* The first, rounded up, is all that can be counted. */
-	assert_int_equal(hugepin_group_alloc(pool, (uint64_t[]){ (1ull << 62) - 1, (1ull << 63) + 64 }, 2, 0, (void *[2]){ 0 }),
+	assert_int_equal(hugepin_group_alloc(pool, (uint64_t[]){ (1ull << 62) - 1, (1ull << 63) + 64 }, 2, 0,
+					     (void *[2]){ 0 }),
 			 -EINVAL);
 	assert_non_null(strstr(hugepin_error(), "parameters 0 to 1 of 2"));
 	end_pool(pool);
@@ -251,7 +252,7 @@ static int (*const ends[])(struct hugepin_pool *pool, void *ptr) = {
 	end_by_free, end_after, end_after_unknown, end_by_realloc, end_by_emptying,
 };
 
-#define ENDS	(sizeof(ends) / sizeof(ends[0]))
+#define ENDS (sizeof(ends) / sizeof(ends[0]))
 
 static void refuse_all(struct hugepin_pool *pool, void *ptr)
 {
@@ -268,7 +269,8 @@ static void refuse_all(struct hugepin_pool *pool, void *ptr)
 static void what_is_no_block_is_refused_by_every_way_to_free(void **state)
 {
 	static const uint64_t sizes[] = { 1, 100, 8192, 20000, HPI_MIB(3) };
-	struct hugepin_pool *pool = device_pool(NULL), *other = make_pool_on(pool->ctx, HUGEPIN_POOL_HOST, 1, &rung_2m, NULL);
+	struct hugepin_pool *pool = device_pool(NULL),
+			    *other = make_pool_on(pool->ctx, HUGEPIN_POOL_HOST, 1, &rung_2m, NULL);
 	char outside[128], *p, *theirs = take(other, HPI_MIB(1)), *nothing = take(other, 0);
 	size_t i;
 
@@ -302,7 +304,8 @@ static void a_second_free_is_refused_whatever_the_first_was(void **state)
 
 	(void)state;
 	for (k = 0; k < 3; k++) {
-		struct hugepin_pool *pool = device_pool(make_context("FLAGS_eager_delete_tensor_gb", gigabytes[k], NULL));
+		struct hugepin_pool *pool =
+			device_pool(make_context("FLAGS_eager_delete_tensor_gb", gigabytes[k], NULL));
 
 		for (i = 0; i < 3; i++) {
 			for (j = 0; j < 4; j++) {
