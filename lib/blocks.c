@@ -23,6 +23,10 @@ uint64_t hugepin_usable_bytes(struct hugepin_pool *pool, void *ptr)
 
 	if (hpi_context_check(pool->ctx))
 		return 0;
+	if (hpi_scope_is_plan(pool, ptr)) {
+		hpi_error(-EINVAL, "the block at %p is a plan's, and keeps its size", ptr);
+		return 0;
+	}
 	bytes = hpi_block_usable(pool, ptr);
 	if (bytes == UINT64_MAX || (bytes && hpi_block_resize(pool, ptr, bytes, &old))) {
 		hpi_error(-EINVAL, "%p is not a block of the %s pool", ptr, hpi_pool_name(pool));

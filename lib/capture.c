@@ -21,7 +21,7 @@ void hpi_capture_note(bool (*is_capturing)(void *stream), void *stream)
 	size_t i;
 
 	pthread_mutex_lock(&lock);
-	for (i = 0; i < count && captures[i].stream != stream; i++)
+	for (i = 0; i < count && (captures[i].stream != stream || captures[i].is_capturing != is_capturing); i++)
 		;
 	if (i == count && count < CAPTURES_MAX) {
 		captures[count].is_capturing = is_capturing;

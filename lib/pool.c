@@ -131,6 +131,8 @@ static int give_everything_back(struct hugepin_pool *pool)
 	uint64_t given = 0;
 	int err;
 
+	if (hpi_watches_are_told_here(pool))	/* it may be a thread that is to be ended here */
+		return hpi_error(-EDEADLK, "%s pool: not destroyed by a callback of its own watch", hpi_pool_name(pool));
 	err = check_unused(pool);
 	if (!err)
 		err = hpi_scopes_check(pool);
@@ -143,8 +145,6 @@ static int give_everything_back(struct hugepin_pool *pool)
 	hpi_garbage_stop(pool);
 	hpi_garbage_reclaim(pool);
 	err = hpi_pool_trim(pool, 0, &given);
-	if (err == -EDEADLK)
-		return err;
 	if (err)
 		return hpi_error_add(-EIO, "; the pool stays, with what could not be given back");
 	err = hpi_extents_unmap(pool);

@@ -401,6 +401,7 @@ void hpi_ahead_end(struct hugepin_pool *pool);
 
 /* ---- watch.c; no locks held ---- */
 
+bool hpi_watches_are_told_here(struct hugepin_pool *pool);	/* this thread is inside a callback */
 bool hpi_watches_any(struct hugepin_pool *pool);		/* growth may be held: then it stays true */
 void hpi_watches_tell(struct hugepin_pool *pool);		/* after a growth */
 /* hpi_segments_trim() for a pool that is watched. */

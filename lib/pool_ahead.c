@@ -153,6 +153,11 @@ int hugepin_pool_wait(struct hugepin_pool *pool)
 	if (err)
 		return err;
 	pthread_mutex_lock(&ahead->lock);
+	if (ahead->running && pthread_equal(ahead->thread, pthread_self())) {
+		pthread_mutex_unlock(&ahead->lock);
+		return hpi_error(-EDEADLK, "%s pool: a callback of its watch waits for the growth that called it",
+				 hpi_pool_name(pool));
+	}
 	while (ahead->running && !ahead->done)
 		pthread_cond_wait(&ahead->ended, &ahead->lock);
 	err = ahead->running ? ahead->err : 0;

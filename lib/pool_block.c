@@ -497,7 +497,7 @@ uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr)
 	if (small_at(pool, ptr, &state))
 		bytes = is_in_use(state) ? *state - 1u : UINT64_MAX;
 	else
-		bytes = hpi_arena_block_bytes(hpi_block_is_empty(pool, ptr) ? pool->zero_size : pool->arena, ptr);
+		bytes = hpi_arena_block_bytes(arena_of(pool, ptr), ptr);
 	pthread_mutex_unlock(&pool->lock);
 	return bytes;
 }

@@ -136,6 +136,8 @@ int hugepin_pool_each_block(const struct hugepin_pool *pool, int (*fn)(const str
 	size_t i;
 	int err = hpi_context_check(pool->ctx);
 
+	if (!err && !fn)
+		err = hpi_error(-EINVAL, "%s pool: a walk with nobody to tell", hpi_pool_name(pool));
 	if (!err)
 		err = hpi_view_take(pool, &view);
 	if (err)

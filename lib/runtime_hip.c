@@ -182,14 +182,13 @@ static void do_call(struct call *call)
 		hip.exchange_capture_mode(&mode);
 }
 
-static void *call_in_thread(void *arg)
+static void call_in_thread(void *arg)
 {
 	struct call *call = arg;
 
 	call->code = call->device == ANY_DEVICE ? hipSuccess : hip.set_device(call->device);
 	if (!call->code)
 		do_call(call);
-	return NULL;
 }
 
 static hipError_t call_hip(hipError_t (*fn)(void *arg), void *arg, int device)
@@ -207,7 +206,7 @@ static hipError_t call_hip(hipError_t (*fn)(void *arg), void *arg, int device)
 			hip.get_last_error();
 		return call.code;
 	}
-	if (pthread_create(&thread, NULL, call_in_thread, &call))
+	if (hpi_thread_start("hugepin-hip", call_in_thread, &call, &thread))
 		return hipErrorOutOfMemory;
 	pthread_join(thread, NULL);
 	return call.code;

@@ -119,6 +119,8 @@ int hugepin_pool_snapshot(const struct hugepin_pool *pool, enum hugepin_snapshot
 		return err;
 	if (format != HUGEPIN_SNAPSHOT_JSON && format != HUGEPIN_SNAPSHOT_SVG)
 		return hpi_error(-EINVAL, "%d is no format of a snapshot", (int)format);
+	if (!write)
+		return hpi_error(-EINVAL, "%s pool: a snapshot with nowhere to write", hpi_pool_name(pool));
 	err = hpi_view_take(pool, &view);
 	if (err)
 		return err;

@@ -22,8 +22,9 @@ struct hugepin_watch {
 
 /* ---- who tells ---- */
 
-static bool is_teller(struct hpi_watches *watches)
+bool hpi_watches_are_told_here(struct hugepin_pool *pool)
 {
+	struct hpi_watches *watches = &pool->watches;
 	bool is;
 
 	pthread_mutex_lock(&watches->lock);
@@ -144,7 +145,7 @@ int hpi_watches_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *g
 	struct hugepin_segment_info info;
 	int err;
 
-	if (is_teller(&pool->watches))
+	if (hpi_watches_are_told_here(pool))
 		return hpi_error(-EDEADLK, "%s pool: not trimmed by a callback of its own watch", hpi_pool_name(pool));
 	begin_telling(&pool->watches, true);
 	pthread_mutex_lock(&pool->growth);
@@ -205,7 +206,9 @@ int hugepin_segment_watch(struct hugepin_pool *pool,
 
 	if (err)
 		return err;
-	if (is_teller(watches))
+	if (!fn)
+		return hpi_error(-EINVAL, "%s pool: a watch with nobody to tell", hpi_pool_name(pool));
+	if (hpi_watches_are_told_here(pool))
 		return hpi_error(-EDEADLK, "%s pool: no watch is added by a callback of one", hpi_pool_name(pool));
 	watch = hpi_sys_fault && hpi_sys_fault("malloc") ? NULL : malloc(sizeof(*watch));
 	if (!watch)
@@ -226,12 +229,17 @@ int hugepin_segment_watch(struct hugepin_pool *pool,
 
 int hugepin_segment_unwatch(struct hugepin_watch *watch)
 {
-	struct hugepin_pool *pool = watch->pool;
-	struct hpi_watches *watches = &pool->watches;
 	struct hugepin_watch **link;
-	bool child = hpi_context_is_child(pool->ctx);
+	struct hpi_watches *watches;
+	struct hugepin_pool *pool;
+	bool child;
 
-	if (!child && is_teller(watches))
+	if (!watch)
+		return 0;
+	pool = watch->pool;
+	watches = &pool->watches;
+	child = hpi_context_is_child(pool->ctx);
+	if (!child && hpi_watches_are_told_here(pool))
 		return hpi_error(-EDEADLK, "%s pool: a watch is not ended by a callback of one", hpi_pool_name(pool));
 	if (!child)
 		begin_telling(watches, true);

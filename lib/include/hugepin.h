@@ -799,7 +799,8 @@ int hugepin_pool_grow(struct hugepin_pool *pool, uint64_t bytes, unsigned int fl
 
 /**
  * hugepin_pool_wait - wait until the pool does not grow in the background
- * Return: 0, or why the last such growth ended early: what had come by then stays, and hugepin_error() has how much.
+ * Return: 0, or why the last such growth ended early: what had come by then stays, and hugepin_error() has how much; -EDEADLK
+ * (in a callback that this growth has called).
  * Since: 0.1
  */
 int hugepin_pool_wait(struct hugepin_pool *pool);
@@ -824,13 +825,14 @@ enum hugepin_segment_event {
  *
  * A pool that is watched gives segments back in hugepin_pool_trim() and hugepin_pool_destroy() only. As these and allocations
  * call @fn, they must not be called with a lock held that it takes; freeing never calls it.
- * Return: 0, -ENOMEM, -EDEADLK, -EPERM. Since: 0.1
+ * Return: 0, -EINVAL (no @fn), -ENOMEM, -EDEADLK, -EPERM. Since: 0.1
  */
 int hugepin_segment_watch(struct hugepin_pool *pool,
 			  void (*fn)(enum hugepin_segment_event event, const struct hugepin_segment_info *info, void *arg),
 			  void *arg, struct hugepin_watch **out);
 
-/** hugepin_segment_unwatch - once it returns @fn is not running and is not called again. Return: 0, -EDEADLK. Since: 0.1 */
+/** hugepin_segment_unwatch - once it returns @fn is not running and is not called again. Return: 0, -EDEADLK. NULL is 0.
+ *  Since: 0.1 */
 int hugepin_segment_unwatch(struct hugepin_watch *watch);
 
 /** hugepin_pool_of - the pool whose segments have @ptr, or NULL with errno ENOENT, EPERM. Since: 0.1 */
@@ -860,7 +862,7 @@ struct hugepin_block_info {
  *
  * All is as it was at one moment: a copy, taken at the begin. No lock is held: @fn may call the library. Blocks of no bytes and
  * variables are not among them.
- * Return: 0, what @fn returned, -ENOMEM, -EPERM. Since: 0.1
+ * Return: 0, what @fn returned, -EINVAL (no @fn), -ENOMEM, -EPERM. Since: 0.1
  */
 int hugepin_pool_each_block(const struct hugepin_pool *pool, int (*fn)(const struct hugepin_block_info *info, void *arg),
 			    void *arg);
@@ -874,7 +876,7 @@ enum hugepin_snapshot {
  * hugepin_pool_snapshot - what a pool is made of, as text in UTF-8
  * @write: called with piece after piece; a negative value ends it
  *
- * One moment, no lock held, as hugepin_pool_each_block(). Return: 0, -EINVAL (format), -ENOMEM, -EPERM, what @write
+ * One moment, no lock held, as hugepin_pool_each_block(). Return: 0, -EINVAL (format, no @write), -ENOMEM, -EPERM, what @write
  * returned. Since: 0.1
  */
 int hugepin_pool_snapshot(const struct hugepin_pool *pool, enum hugepin_snapshot format,
@@ -884,7 +886,7 @@ int hugepin_pool_snapshot(const struct hugepin_pool *pool, enum hugepin_snapshot
 
 /**
  * hugepin_usable_bytes - all that may be used of a block
- * @ptr: a block of @pool
+ * @ptr: a block of @pool, but not a plan's
  *
  * What rounding has added becomes part of the block: it counts as asked for from now on, and hugepin_realloc() keeps it.
  * Return: bytes, 0 for a block of no bytes; 0 also for what is no block, with hugepin_error() set. Since: 0.1

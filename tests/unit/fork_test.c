@@ -15,7 +15,10 @@ static struct world {
 	struct hugepin_pool *pool;
 	struct hugepin_scope *scope;
 	struct hugepin_plan *plan;
+	struct hugepin_watch *watch;
+	struct hugepin_blocks *blocks;
 	char *block, *in_scope, *in_plan, *nothing;
+	void *of_blocks;
 } world;
 
 /* ---- calls that return -errno ---- */
@@ -130,6 +133,94 @@ static int64_t pin(void)
 	return hugepin_pin_range(world.ctx, world.block, 4096, 0, &(struct hugepin_pin *){ NULL });
 }
 
+static void watch_segment(enum hugepin_segment_event event, const struct hugepin_segment_info *info, void *arg)
+{
+	(void)event;
+	(void)info;
+	(void)arg;
+}
+
+static int64_t watch(void)
+{
+	return hugepin_segment_watch(world.pool, watch_segment, NULL, &(struct hugepin_watch *){ NULL });
+}
+
+static int64_t grow(void)
+{
+	return hugepin_pool_grow(world.pool, HPI_MIB(2), 0);
+}
+
+static int64_t grow_in_background(void)
+{
+	return hugepin_pool_grow(world.pool, HPI_MIB(2), HUGEPIN_GROW_BACKGROUND);
+}
+
+static int64_t wait_for_growth(void)
+{
+	return hugepin_pool_wait(world.pool);
+}
+
+static int see_block(const struct hugepin_block_info *info, void *arg)
+{
+	(void)info;
+	(void)arg;
+	return 1;
+}
+
+static int64_t each_block(void)
+{
+	return hugepin_pool_each_block(world.pool, see_block, NULL);
+}
+
+static int write_text(const char *text, size_t length, void *arg)
+{
+	(void)text;
+	(void)length;
+	(void)arg;
+	return 0;
+}
+
+static int64_t snapshot(void)
+{
+	return hugepin_pool_snapshot(world.pool, HUGEPIN_SNAPSHOT_SVG, write_text, NULL);
+}
+
+static int64_t take_batch(void)
+{
+	return hugepin_alloc_batch(world.pool, 64, 2, 0, (void *[2]){ NULL });
+}
+
+static int64_t free_batch(void)
+{
+	return hugepin_free_batch(world.pool, (void *[1]){ world.block }, 1);
+}
+
+static int64_t usable(void)
+{
+	return hugepin_usable_bytes(world.pool, world.block) ? 0 : -EPERM;
+}
+
+static int64_t blocks_create(void)
+{
+	return hugepin_blocks_create(world.pool, 64, 2, &(struct hugepin_blocks *){ NULL });
+}
+
+static int64_t blocks_take(void)
+{
+	return hugepin_blocks_take(world.blocks, 1, (void *[1]){ NULL });
+}
+
+static int64_t blocks_give(void)
+{
+	return hugepin_blocks_give(world.blocks, 1, &world.of_blocks);
+}
+
+static int64_t blocks_stats(void)
+{
+	return hugepin_blocks_stats(world.blocks,
+				    &(struct hugepin_blocks_stats){ .size = sizeof(struct hugepin_blocks_stats) });
+}
+
 /* ---- and calls that return a block, which set errno ---- */
 
 static int64_t said(const void *p)
@@ -177,6 +268,11 @@ static int64_t realloc_away(void)
 	return said(hugepin_realloc(world.pool, world.in_scope, 0));
 }
 
+static int64_t find_pool(void)
+{
+	return said(hugepin_pool_of(world.ctx, world.block));
+}
+
 static int64_t scope_take(void)
 {
 	return said(hugepin_scope_alloc(world.scope, 64, 0));
@@ -217,6 +313,20 @@ static const struct {
 	{ "plan_begin", plan_begin },
 	{ "variable_open", variable },
 	{ "pin_range", pin },
+	{ "segment_watch", watch },
+	{ "pool_grow", grow },
+	{ "pool_grow, in the background", grow_in_background },
+	{ "pool_wait", wait_for_growth },
+	{ "pool_each_block", each_block },
+	{ "pool_snapshot", snapshot },
+	{ "alloc_batch", take_batch },
+	{ "free_batch", free_batch },
+	{ "usable_bytes", usable },
+	{ "blocks_create", blocks_create },
+	{ "blocks_take", blocks_take },
+	{ "blocks_give", blocks_give },
+	{ "blocks_stats", blocks_stats },
+	{ "pool_of", find_pool },
 	{ "alloc", take_small },
 	{ "alloc, large", take_large },
 	{ "alloc, no bytes", take_nothing },
@@ -243,6 +353,9 @@ static void build(void)
 	world.pool = pool;
 	world.block = take(pool, HPI_MIB(1));
 	world.nothing = take(pool, 0);
+	assert_int_equal(hugepin_segment_watch(pool, watch_segment, NULL, &world.watch), 0);
+	assert_int_equal(hugepin_blocks_create(pool, 64, 4, &world.blocks), 0);
+	assert_int_equal(hugepin_blocks_take(world.blocks, 1, &world.of_blocks), 0);
 	assert_int_equal(hugepin_scope_open(pool, &world.scope), 0);
 	world.in_scope = hugepin_scope_alloc(world.scope, HPI_MIB(1), 0);
 	assert_non_null(world.in_scope);
@@ -262,6 +375,9 @@ static void demolish(void)
 {
 	give(world.pool, world.block);
 	give(world.pool, world.nothing);
+	assert_int_equal(hugepin_segment_unwatch(world.watch), 0);
+	assert_int_equal(hugepin_blocks_give(world.blocks, 1, &world.of_blocks), 0);
+	assert_int_equal(hugepin_blocks_destroy(world.blocks), 0);
 	hugepin_scope_close(world.scope);
 	hugepin_plan_end(world.plan);
 	end_device_pool(world.pool);
@@ -272,6 +388,8 @@ static pid_t fork_with_locks_held(void)
 	struct hugepin_pool *pool = world.pool;
 	pid_t pid;
 
+	pthread_mutex_lock(&pool->watches.lock);
+	pthread_mutex_lock(&pool->ahead.lock);
 	pthread_mutex_lock(&pool->growth);
 	pthread_mutex_lock(&pool->garbage.lock);
 	pthread_mutex_lock(&pool->lock);
@@ -283,6 +401,8 @@ static pid_t fork_with_locks_held(void)
 	pthread_mutex_unlock(&pool->lock);
 	pthread_mutex_unlock(&pool->garbage.lock);
 	pthread_mutex_unlock(&pool->growth);
+	pthread_mutex_unlock(&pool->ahead.lock);
+	pthread_mutex_unlock(&pool->watches.lock);
 	assert_true(pid > 0);
 	return pid;
 }
@@ -347,7 +467,8 @@ static void a_child_ends_all_it_has_from_its_parent(void **state)
 
 		hugepin_plan_end(world.plan);
 		hugepin_scope_close(world.scope);
-		bad = hugepin_pool_destroy(world.pool);
+		bad = hugepin_segment_unwatch(world.watch) || hugepin_blocks_destroy(world.blocks);
+		bad |= hugepin_pool_destroy(world.pool);
 		bad |= hugepin_context_destroy(world.ctx);
 		_exit(bad || runtime.unregisters != unregisters || device.live != ends);
 	}

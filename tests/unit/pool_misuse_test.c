@@ -248,8 +248,13 @@ static int end_by_emptying(struct hugepin_pool *pool, void *ptr)
 	return p ? hugepin_free(pool, p) : -errno;
 }
 
+static int end_in_batch(struct hugepin_pool *pool, void *ptr)
+{
+	return hugepin_free_batch(pool, (void *[]){ ptr }, 1);
+}
+
 static int (*const ends[])(struct hugepin_pool *pool, void *ptr) = {
-	end_by_free, end_after, end_after_unknown, end_by_realloc, end_by_emptying,
+	end_by_free, end_after, end_after_unknown, end_in_batch, end_by_realloc, end_by_emptying,
 };
 
 #define ENDS (sizeof(ends) / sizeof(ends[0]))
@@ -307,7 +312,7 @@ static void a_second_free_is_refused_whatever_the_first_was(void **state)
 		struct hugepin_pool *pool =
 			device_pool(make_context("FLAGS_eager_delete_tensor_gb", gigabytes[k], NULL));
 
-		for (i = 0; i < 3; i++) {
+		for (i = 0; i < 4; i++) {
 			for (j = 0; j < 4; j++) {
 				char *p = take(pool, sizes[j]);
 
@@ -389,7 +394,80 @@ static void flags_of_plans_are_refused_elsewhere(void **state)
 	end_pool(pool);
 }
 
+static void batches_take_a_plans_blocks_too(void **state)
+{
+	static const char *const policies[] = { "0", "2", "3", "4" };
+	struct hugepin_plan *plan;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		struct hugepin_pool *pool = host_pool(policies[i], "1");
+		void *p[3];
+
+		assert_int_equal(hugepin_plan_begin(pool, HPI_MIB(8), &plan), 0);
+		p[0] = hugepin_plan_alloc(plan, 100, HUGEPIN_ALLOC_CLEAN);
+		p[1] = hugepin_plan_alloc(plan, HPI_MIB(1), 0);
+		p[2] = p[0];
+		/* All of its bytes would be its user's then, but not all are cleared. */
+		assert_int_equal(hugepin_usable_bytes(pool, p[0]), 0);
+		assert_non_null(strstr(hugepin_error(), "a plan's"));
+		assert_int_equal(hugepin_free_batch(pool, p, 3), -EINVAL);
+		assert_int_equal(stats_of(pool).active_blocks, 2);
+		assert_int_equal(hugepin_free_batch(pool, p, 2), 0);
+		assert_int_equal(end_in_batch(pool, p[1]), -EINVAL);
+		hugepin_plan_end(plan);
+		end_pool(pool);
+	}
+}
+
+static void walks_and_watches_need_somebody_to_tell(void **state)
+{
+	struct hugepin_pool *pool = host_pool("0", "0");
+	struct hugepin_watch *watch;
+
+	(void)state;
+	assert_int_equal(hugepin_segment_watch(pool, NULL, NULL, &watch), -EINVAL);
+	assert_int_equal(hugepin_segment_unwatch(NULL), 0);
+	assert_int_equal(hugepin_pool_each_block(pool, NULL, NULL), -EINVAL);
+	assert_int_equal(hugepin_pool_snapshot(pool, HUGEPIN_SNAPSHOT_JSON, NULL, NULL), -EINVAL);
+	assert_int_equal(hugepin_pool_snapshot(pool, (enum hugepin_snapshot)7, NULL, NULL), -EINVAL);
+	end_pool(pool);
+}
+
 /* ---- order ---- */
+
+/* A callback that tries what it must not, from the thread that grows the pool in the background. */
+static struct {
+	struct hugepin_pool *pool;
+	int destroyed, waited;
+} caller;
+
+static void do_what_is_forbidden(enum hugepin_segment_event event, const struct hugepin_segment_info *info, void *arg)
+{
+	(void)info;
+	(void)arg;
+	if (event == HUGEPIN_SEGMENT_GOES)
+		return;
+	caller.waited = hugepin_pool_wait(caller.pool);
+	caller.destroyed = hugepin_pool_destroy(caller.pool);
+}
+
+static void a_growth_is_not_ended_by_a_callback_of_its_own(void **state)
+{
+	struct hugepin_pool *pool = host_pool("0", "0");
+	struct hugepin_watch *watch;
+
+	(void)state;
+	caller.pool = pool;
+	assert_int_equal(hugepin_segment_watch(pool, do_what_is_forbidden, NULL, &watch), 0);
+	assert_int_equal(hugepin_pool_grow(pool, HPI_MIB(4), HUGEPIN_GROW_BACKGROUND), 0);
+	assert_int_equal(hugepin_pool_wait(pool), 0);
+	assert_int_equal(caller.waited, -EDEADLK);
+	assert_int_equal(caller.destroyed, -EDEADLK);
+	assert_int_equal(stats_of(pool).free_bytes, HPI_MIB(4));
+	end_pool(pool);
+}
 
 static void nothing_ends_before_what_it_holds(void **state)
 {
@@ -428,6 +506,9 @@ int main(void)
 		DEVICE_TEST(streams_that_are_none_leave_the_block_in_use),
 		TEST(groups_of_nothing_are_refused),
 		TEST(flags_of_plans_are_refused_elsewhere),
+		TEST(batches_take_a_plans_blocks_too),
+		TEST(walks_and_watches_need_somebody_to_tell),
+		TEST(a_growth_is_not_ended_by_a_callback_of_its_own),
 		TEST(nothing_ends_before_what_it_holds),
 	};
 
