@@ -68,7 +68,8 @@ static int make_room(struct hugepin_plan *plan, uint64_t bytes)
 	if (plan->policy != POLICY_GROWING && stats.retired_bytes)
 		return hpi_error(-EBUSY, "%s pool: %llu bytes of the last plan still wait for a device",
 				 hpi_pool_name(pool), (unsigned long long)stats.retired_bytes);
-	if (plan->policy == POLICY_FIXED && stats.mapped_bytes && stats.mapped_bytes < bytes) {
+	/* Who watches the pool could not be told of pages that go now: there the extent grows. */
+	if (plan->policy == POLICY_FIXED && stats.mapped_bytes && stats.mapped_bytes < bytes && !hpi_watches_any(pool)) {
 		err = hpi_segments_unmap_in(pool, &plan->body->space);
 		extent_stats(pool, plan->body, &stats);
 	}
@@ -76,6 +77,9 @@ static int make_room(struct hugepin_plan *plan, uint64_t bytes)
 		err = hpi_pool_grow_in(pool, &plan->body->space, bytes);
 		extent_stats(pool, plan->body, &stats);
 	}
+	if (!err && plan->policy == POLICY_FIXED && stats.largest_free_bytes < stats.mapped_bytes)
+		err = hpi_error(-ENOMEM, "%s pool: a plan's %llu bytes are not in one piece with what came before; trim the "
+				"pool first", hpi_pool_name(pool), (unsigned long long)bytes);
 	return err;
 }
 
@@ -116,6 +120,7 @@ static int begin(struct hugepin_plan *plan, uint64_t bytes)
 		pool->plans = plan;
 	}
 	pthread_mutex_unlock(&pool->growth);
+	hpi_watches_tell(pool);
 	return err;
 }
 
@@ -241,6 +246,7 @@ static int take_anywhere(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed
 			err = try_take(pool, space->arena, NULL, bytes, zeroed, out);
 	} while (err == -ENOSPC);
 	pthread_mutex_unlock(&pool->growth);
+	hpi_watches_tell(pool);
 	return err;
 }
 
@@ -337,6 +343,7 @@ static void *take(struct hugepin_plan *plan, uint64_t bytes, unsigned int flags,
 		pthread_mutex_lock(&pool->growth);
 		err = take_clean(plan, bytes, &p);
 		pthread_mutex_unlock(&pool->growth);
+		hpi_watches_tell(pool);
 	} else {
 		err = take_and_fill(plan, bytes, flags, &p);
 	}

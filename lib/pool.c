@@ -259,6 +259,7 @@ static int resize_growing(struct hugepin_pool *pool, void *ptr, uint64_t bytes, 
 	if (!err)
 		err = hpi_block_resize(pool, ptr, bytes, old);
 	pthread_mutex_unlock(&pool->growth);
+	hpi_watches_tell(pool);
 	return err;
 }
 

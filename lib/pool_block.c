@@ -358,8 +358,10 @@ int hpi_block_take_run(struct hugepin_pool *pool, const uint64_t sizes[], size_t
 		total += hpi_round_up(sizes[i], HPI_POOL_GRAIN);
 	total += sizes[i];
 	err = take(pool, HPI_POOL_GRAIN, total, NULL, &out[0]);
-	if (err == -ENOSPC)
+	if (err == -ENOSPC) {
 		err = take_growing(pool, HPI_POOL_GRAIN, total, NULL, &out[0]);
+		hpi_watches_tell(pool);
+	}
 	if (err)
 		return err;
 	err = cut(pool, sizes, count, total, out, &done);

@@ -823,7 +823,8 @@ enum hugepin_segment_event {
  * the library: @fn may allocate and free. It must not trim, destroy, watch or unwatch (-EDEADLK). A segment is told of before
  * or shortly after its first block is given out, and always before it goes.
  *
- * A pool that is watched gives segments back in hugepin_pool_trim() and hugepin_pool_destroy() only. As these and allocations
+ * A pool that is watched gives segments back in hugepin_pool_trim() and hugepin_pool_destroy() only; an extent of fixed size
+ * (static_memory_policy 2) grows there instead of being replaced. As these and allocations
  * call @fn, they must not be called with a lock held that it takes; freeing never calls it.
  * Return: 0, -EINVAL (no @fn), -ENOMEM, -EDEADLK, -EPERM. Since: 0.1
  */

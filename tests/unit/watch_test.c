@@ -82,6 +82,48 @@ static void destroying_tells_before_anything_is_unmapped(void **state)
 	assert_int_equal(observer.went, 1);
 }
 
+static void every_way_to_grow_tells_of_its_segments(void **state)
+{
+	static const char *const policies[] = { "0", "2", "3", "4" };
+	uint64_t sizes[2] = { HPI_MIB(3), HPI_MIB(3) };
+	struct hugepin_plan *plan;
+	void *group[2], *p;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		struct hugepin_pool *pool = device_pool(make_context("static_memory_policy", policies[i], NULL));
+		struct observer observer = { .came = 0 };
+
+		watch(&observer, pool);
+		assert_int_equal(hugepin_group_alloc(pool, sizes, 2, 0, group), 0);
+		assert_int_equal(observer.bytes, stats_of(pool).mapped_bytes);
+		p = hugepin_realloc(pool, group[1], HPI_MIB(8));	/* in place, at the end */
+		assert_ptr_equal(p, group[1]);
+		assert_int_equal(observer.bytes, stats_of(pool).mapped_bytes);
+		give(pool, p);
+		give(pool, group[0]);
+		assert_int_equal(hugepin_plan_begin(pool, HPI_MIB(4), &plan), 0);
+		assert_int_equal(observer.bytes, stats_of(pool).mapped_bytes);
+		assert_non_null(hugepin_plan_alloc(plan, HPI_MIB(1), HUGEPIN_ALLOC_CLEAN));
+		assert_int_equal(observer.bytes, stats_of(pool).mapped_bytes);
+		assert_int_equal(hugepin_plan_alloc(plan, HPI_MIB(32), 0) == NULL, i == 1);	/* a fixed one is full */
+		assert_int_equal(observer.bytes, stats_of(pool).mapped_bytes);
+		hugepin_plan_end(plan);
+		/* A larger one gives no pages back that nobody was told of. */
+		assert_int_equal(hugepin_plan_begin(pool, HPI_MIB(64), &plan), 0);
+		assert_int_equal(observer.bytes, stats_of(pool).mapped_bytes);
+		assert_int_equal(observer.went, 0);
+		p = hugepin_plan_alloc(plan, HPI_MIB(1), HUGEPIN_ALLOC_CLEAN);
+		assert_non_null(p);
+		hugepin_plan_end(plan);
+		assert_true(hugepin_pool_trim(pool, 0) > 0);
+		assert_int_equal(observer.bytes, 0);
+		end_device_pool(pool);
+		device.free_running = false;
+	}
+}
+
 static void trimming_empties_the_caches(void **state)
 {
 	struct hugepin_pool *pool = device_pool(NULL);
@@ -358,6 +400,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		DEVICE_TEST(watch_is_told_of_segments_there_are_and_of_those_that_come),
 		DEVICE_TEST(destroying_tells_before_anything_is_unmapped),
+		DEVICE_TEST(every_way_to_grow_tells_of_its_segments),
 		DEVICE_TEST(trimming_empties_the_caches),
 		DEVICE_TEST(callback_may_allocate_but_not_trim_or_unwatch),
 		DEVICE_TEST(segment_that_cannot_go_is_told_of_once),
