@@ -93,9 +93,9 @@ static int print_json(const struct change_request *request, const struct plan *p
 	else
 		err = json_put(root, "changes", changes);
 	for (size_t i = 0; !err && i < plan->count; i++) {
-		struct json_object *entry = json_object_new_object();
+		struct json_object *entry;
 
-		err = json_push(changes, entry);
+		err = json_push_object(changes, &entry);
 		if (!err)
 			err = put_change(entry, request, &plan->changes[i]);
 	}

@@ -89,9 +89,9 @@ static int print_json(const struct hugepin_options *options)
 	int err = array ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && !hugepin_options_at(options, i, &info); i++) {
-		struct json_object *entry = json_object_new_object();
+		struct json_object *entry;
 
-		err = json_push(array, entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : put_option(entry, &info);
 	}
 	err = err ? err : json_print(array, stdout);

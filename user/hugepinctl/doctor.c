@@ -89,9 +89,9 @@ static int print_json(const struct doctor *doctor)
 	for (int i = 0; !err && i < HEALTH_COUNT; i++)
 		err = json_put_uint(root, healths[i].word, counts[i]);
 	for (size_t i = 0; !err && i < doctor->count; i++) {
-		struct json_object *entry = json_object_new_object();
+		struct json_object *entry;
 
-		err = json_push(array, entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : put_finding(entry, &doctor->findings[i]);
 	}
 	if (!err)

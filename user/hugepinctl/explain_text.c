@@ -211,12 +211,6 @@ static int put_tally(struct json_object *entry, const struct tally *tally)
 	return err;
 }
 
-static int push_new(struct json_object *array, struct json_object **entry)
-{
-	*entry = json_object_new_object();
-	return json_push(array, *entry);
-}
-
 static int put_windows(struct json_object *root, const struct node_scan *scan)
 {
 	struct json_object *array = json_object_new_array(), *entry;
@@ -225,7 +219,7 @@ static int put_windows(struct json_object *root, const struct node_scan *scan)
 	for (size_t i = 0; !err && i < scan->nr_windows; i++) {
 		const struct window *window = &scan->windows[i];
 
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : json_put_uint(entry, "address", window->pfn * PAGE_BYTES);
 		err = err ? err : json_put_text(entry, "state", window_state_keys[window_state(window)]);
 		err = err ? err : put_tally(entry, &window->tally);
@@ -243,7 +237,7 @@ static int put_blocks(struct json_object *root, const struct explanation *node)
 
 		if (!block->online || !block_is_stuck(&node->scan.blocks[i]))
 			continue;
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : json_put_uint(entry, "block", block->number);
 		err = err ? err : json_put_uint(entry, "address", block->pfn * PAGE_BYTES);
 		err = err ? err : put_tally(entry, &node->scan.blocks[i]);
@@ -257,7 +251,7 @@ static int put_owners(struct json_object *root, const struct explanation *node)
 	int err = json_put(root, "kernel_pages_by_group", array);
 
 	for (size_t i = 0; !err && i < node->nr_owners; i++) {
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : json_put_text(entry, "group", node->owners[i].path);
 		err = err ? err : json_put_uint(entry, "pages", node->owners[i].pages);
 	}
@@ -311,7 +305,7 @@ int explain_print_json(const struct explain_report *report)
 	err = err ? err : json_put_text(root, "version", hugepin_version());
 	err = err ? err : json_put_uint(root, "driver_pins", report->pins);
 	for (size_t i = 0; !err && i < report->count; i++) {
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : put_node(entry, &report->nodes[i]);
 	}
 	if (!err)

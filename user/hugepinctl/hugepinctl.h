@@ -219,9 +219,10 @@ int status_print_json(const struct snapshot *now, FILE *out);
 /* ---- json.c: objects whose building cannot be half done ---- */
 
 struct json_object;
-/* Both take @value over, also on failure; NULL counts as a lack of memory and is passed on: 0 or -ENOMEM. */
+/* Both take @value over, also on failure; NULL counts as a lack of memory and is passed on. All: 0 or -ENOMEM. */
 int json_put(struct json_object *object, const char *key, struct json_object *value);
 int json_push(struct json_object *array, struct json_object *value);
+int json_push_object(struct json_object *array, struct json_object **out);	/* an empty one; @array's */
 int json_put_uint(struct json_object *object, const char *key, uint64_t value);
 int json_put_text(struct json_object *object, const char *key, const char *value);
 int json_print(struct json_object *object, FILE *out);

@@ -23,6 +23,12 @@ int json_push(struct json_object *array, struct json_object *value)
 	return -ENOMEM;
 }
 
+int json_push_object(struct json_object *array, struct json_object **out)
+{
+	*out = json_object_new_object();
+	return json_push(array, *out);
+}
+
 int json_put_uint(struct json_object *object, const char *key, uint64_t value)
 {
 	return json_put(object, key, json_object_new_uint64(value));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl: finds the subcommand. A new one is a file with a struct command, and a line in this table. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hugepinctl.h"
 
@@ -81,10 +83,26 @@ static bool is_any(const char *text, const char *a, const char *b, const char *c
 	return !strcmp(text, a) || !strcmp(text, b) || !strcmp(text, c);
 }
 
+/*
+ * Where a standard stream is closed, the next file opened would be it: the lock, say, would take the output, and all
+ * would seem well. Read-only, so that what is written there fails, and is told, as on a closed one.
+ */
+static void fill_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
 
+	fill_standard_streams();
 	/* A reader that has gone must not end a command between two changes: the write fails instead, and is told. */
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {

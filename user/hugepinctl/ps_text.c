@@ -195,12 +195,6 @@ int ps_print(const struct ps *ps, bool forgotten)
 
 /* ---- as JSON ---- */
 
-static int push_new(struct json_object *array, struct json_object **entry)
-{
-	*entry = json_object_new_object();
-	return json_push(array, *entry);
-}
-
 static int put_extents(struct json_object *root, const struct ps_region *region)
 {
 	struct json_object *array = json_object_new_array(), *entry;
@@ -209,7 +203,7 @@ static int put_extents(struct json_object *root, const struct ps_region *region)
 	for (size_t i = 0; !err && i < region->info.nr_extents; i++) {
 		const struct hugepin_extent_info *extent = &region->extents[i];
 
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : json_put_uint(entry, "node", (uint64_t)extent->node);
 		err = err ? err : json_put_text(entry, "class", class_name(extent->page_class));
 		err = err ? err : json_put_uint(entry, "bytes", extent->bytes);
@@ -227,7 +221,7 @@ static int put_holders(struct json_object *root, const struct ps *ps, size_t reg
 
 		if (holder->region != region)
 			continue;
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : json_put_uint(entry, "pid", (uint64_t)holder->pid);
 		err = err ? err : json_put_uint(entry, "uid", holder->uid);
 		err = err ? err : json_put_text(entry, "command", holder->comm);
@@ -271,7 +265,7 @@ static int put_users(struct json_object *root, const struct ps *ps)
 	for (size_t i = 0; !err && i < ps->nr_users; i++) {
 		const struct hugepin_listed_user *user = &ps->users[i];
 
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : json_put_uint(entry, "uid", user->uid);
 		err = err ? err : json_put_uint(entry, "depth", user->depth);
 		err = err ? err : json_put_uint(entry, "held_1g", user->held_1g_pages);
@@ -292,7 +286,7 @@ int ps_print_json(const struct ps *ps, bool forgotten)
 	for (size_t i = 0; !err && i < ps->nr_regions; i++) {
 		if (forgotten && !ps_is_forgotten(&ps->regions[i]))
 			continue;
-		err = push_new(array, &entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : put_region(entry, ps, i);
 	}
 	if (!err && ps->users_known)

@@ -104,9 +104,9 @@ int samples_write_json(const struct samples *samples, FILE *out)
 	if (samples->broken)
 		err = -ENOMEM;
 	for (size_t i = 0; !err && i < samples->count; i++) {
-		struct json_object *entry = json_object_new_object();
+		struct json_object *entry;
 
-		err = json_push(array, entry);
+		err = json_push_object(array, &entry);
 		err = err ? err : put_sample(entry, samples, &samples->list[i]);
 	}
 	if (!err)

@@ -220,9 +220,9 @@ static int put_reserve(struct json_object *root, const struct snapshot *now)
 	int err = json_put(root, "reserve", array);
 
 	for (size_t i = 0; !err && i < now->count; i++) {
-		struct json_object *entry = json_object_new_object();
+		struct json_object *entry;
 
-		err = json_push(array, entry);
+		err = json_push_object(array, &entry);
 		if (!err)
 			err = put_entry(entry, &now->entries[i]);
 	}
