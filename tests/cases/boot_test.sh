@@ -49,7 +49,7 @@ refuses() { [ $status -eq 1 ] && [ ! -s "$out" ] && grep -qF -- "$1" "$err"; }
 ids='mount_options = gid=root,mode=1770\n'
 default='mount /run/hugepin (gid=root,mode=1770)'
 if mount | grep -q 'type hugepinfs' || [ -n "$(ls -A /run/hugepin 2>/dev/null)" ]; then
-	echo "1..0 # SKIP hugepinfs is in use at /run/hugepin"
+	printf 'ok 1 - words of others # SKIP hugepinfs is in use on this host\n1..1\n'
 	exit 0
 fi
 
