@@ -290,8 +290,10 @@ static int take_clean_up(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed
 		err = old ? hpi_pool_extend(pool, plan->clean_start, old, old + rounded) :
 			    hpi_pool_grow_in(pool, &plan->clean->space, bytes);
 	}
-	return hpi_error_add(err && err != -ENOSPC ? err : -ENOMEM, "; no room for %llu bytes next to the plan's %llu "
-			     "bytes of CLEAN blocks", (unsigned long long)bytes, (unsigned long long)old);
+	if (!err || err == -ENOSPC)
+		err = hpi_error(-ENOMEM, "%s pool: others took the place", hpi_pool_name(pool));
+	return hpi_error_add(err, "; no room for %llu bytes next to the plan's %llu bytes of CLEAN blocks",
+			     (unsigned long long)bytes, (unsigned long long)old);
 }
 
 /* Needs growth held, until it is cleared: hugepin_pool_clean() by another thread clears it too. */

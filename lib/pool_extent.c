@@ -120,15 +120,32 @@ static int make(struct hugepin_pool *pool, uint64_t bytes, struct hpi_extent **o
 	return 0;
 }
 
-/* Behind fences, of a plan that has ended. */
-static bool has_blocks(struct hugepin_pool *pool, const struct hpi_extent *extent)
+static bool has_leaving_segment(const struct hugepin_pool *pool, const struct hpi_extent *extent)
 {
-	struct hpi_arena_stats stats;
+	size_t i;
+
+	for (i = 0; i < pool->segment_count; i++) {
+		if (pool->segments[i].leaving && extent_at(pool, pool->segments[i].mapping.addr) == extent)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * CLEAN blocks go from the extent's first byte up, so that must be free. It is not when a block of an ended plan is behind
+ * its fence; nor when such a block kept a later segment from a trim that took the first one; nor while a segment is
+ * leaving, of which those who watch the pool are being told.
+ */
+static bool begins_free(struct hugepin_pool *pool, const struct hpi_extent *extent)
+{
+	uint64_t mapped;
+	bool free;
 
 	pthread_mutex_lock(&pool->lock);
-	hpi_arena_stats(extent->space.arena, &stats);
+	mapped = hpi_arena_mapped(extent->space.arena);
+	free = !mapped || hpi_arena_is_free(extent->space.arena, extent->space.start, mapped);
 	pthread_mutex_unlock(&pool->lock);
-	return stats.active_bytes || stats.retired_bytes;
+	return free && !has_leaving_segment(pool, extent);
 }
 
 int hpi_extent_get(struct hugepin_pool *pool, uint64_t bytes, bool clean, struct hpi_extent **out)
@@ -137,7 +154,7 @@ int hpi_extent_get(struct hugepin_pool *pool, uint64_t bytes, bool clean, struct
 	int err;
 
 	for (extent = pool->extents; extent; extent = extent->next) {
-		if (extent->reserved && !extent->taken && extent->clean == clean && !(clean && has_blocks(pool, extent)) &&
+		if (extent->reserved && !extent->taken && extent->clean == clean && (!clean || begins_free(pool, extent)) &&
 		    bytes <= (uint64_t)(extent->space.end - extent->space.start))
 			break;
 	}

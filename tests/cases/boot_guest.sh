@@ -48,7 +48,7 @@ check 'node 1 holds what was asked in percent' says '^[0-9]+$' pages 1
 check '… which is 4% of its memory' sh -c '
 	kb=$(awk "\$3 == \"MemTotal:\" { print \$4 }" /sys/devices/system/node/node1/meminfo)
 	[ "$(cat /sys/class/misc/hugepin/node1/hugepages-2048kB/nr_hugepages)" -eq $((kb * 4 / 100 / 2048)) ]'
-check 'the journal says so' says "all of '0:2M:48,1:2M:4%' is reserved" journalctl -b -u hugepin.service -o cat
+check 'the journal says so' says '0:2M:48,1:2M:4% is reserved as asked' journalctl -b -u hugepin.service -o cat
 check 'hugepinfs is mounted' says ' /run/hugepin hugepinfs ' cat /proc/mounts
 check "… for the group, with the sticky bit" says '^root hugepin 1770$' stat -c '%U %G %a' /run/hugepin
 check 'the device is for the group' says '^root hugepin 660$' stat -c '%U %G %a' /dev/hugepin

@@ -101,6 +101,39 @@ static void a_plans_block_is_not_reused_outside_the_plan(void **state)
 	}
 }
 
+static struct hugepin_plan *begin_plan(struct hugepin_pool *pool)
+{
+	struct hugepin_plan *plan;
+
+	assert_int_equal(hugepin_plan_begin(pool, 0, &plan), 0);
+	return plan;
+}
+
+/* A trim takes the first segment of CLEAN blocks and leaves the second, whose block a device may still use. */
+static void clean_blocks_begin_where_a_trim_has_left_a_hole(void **state)
+{
+	struct hugepin_pool *pool = device_pool(make_context("strategy", "needed", NULL));
+	struct hugepin_plan *plan = begin_plan(pool);
+	char *first, *second;
+
+	(void)state;
+	first = hugepin_plan_alloc(plan, HPI_2M, HUGEPIN_ALLOC_CLEAN);
+	second = hugepin_plan_alloc(plan, HPI_2M, HUGEPIN_ALLOC_CLEAN);
+	assert_ptr_equal(second, first + HPI_2M);
+	free_after(pool, second, work_on(0));
+	hugepin_plan_end(plan);
+	assert_int_equal(hugepin_pool_trim(pool, 0), HPI_2M);
+	work_done(0);
+	assert_int_equal(hugepin_pool_poll(pool), 0);
+	assert_int_equal(stats_of(pool).free_bytes, HPI_2M);
+
+	plan = begin_plan(pool);
+	assert_non_null(hugepin_plan_alloc(plan, HPI_2M, HUGEPIN_ALLOC_CLEAN));
+	assert_non_null(hugepin_plan_alloc(plan, HPI_2M, HUGEPIN_ALLOC_CLEAN));
+	hugepin_plan_end(plan);
+	end_device_pool(pool);
+}
+
 static void a_group_is_behind_as_many_fences_as_it_has_blocks(void **state)
 {
 	struct hugepin_pool *pool = device_pool(NULL);
@@ -137,6 +170,7 @@ int main(void)
 		DEVICE_TEST(behind_its_fence_a_block_gathers_as_garbage),
 		DEVICE_TEST(a_block_reused_on_its_stream_is_in_no_scope_any_more),
 		DEVICE_TEST(a_plans_block_is_not_reused_outside_the_plan),
+		DEVICE_TEST(clean_blocks_begin_where_a_trim_has_left_a_hole),
 		DEVICE_TEST(a_group_is_behind_as_many_fences_as_it_has_blocks),
 		DEVICE_TEST(a_pool_that_ends_waits_for_blocks_of_closed_scopes),
 	};
