@@ -28,7 +28,7 @@ static struct {
 	pthread_cond_t moved;
 	struct stream streams[STREAMS];
 	void *context;				/* that the threads have; NULL: none */
-	bool shut_down;
+	_Atomic bool shut_down;
 	int refuse_record, refuse_query;	/* an errno to answer */
 	unsigned int records, device_records, broken_captures, queries, live;
 	/* the poller */

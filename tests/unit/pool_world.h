@@ -112,8 +112,8 @@ static inline int memory_there(const struct hugepin_pool *pool, struct hpi_memor
 /* ---- a runtime ---- */
 
 static struct {
-	unsigned int registers, unregisters;
-	uint64_t bytes;
+	_Atomic unsigned int registers, unregisters;	/* chunks go side by side */
+	_Atomic uint64_t bytes;
 	bool refuse_register, refuse_unregister;
 	unsigned int refuse_after;		/* so many registrations; 0: never */
 	pthread_mutex_t *held;			/* locked over a registration: it takes as long as a test wants */
