@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The machine that the options ask for, as QEMU's command line."""
+"""The machine that the options ask for, as QEMU's arguments."""
 import re
 
 from initrd import Missing
@@ -29,11 +29,11 @@ def spread(options):
     return memory, ranges
 
 
-def command_line(options, image, archive):
+def arguments(options, image, archive):
     memory, cpus = spread(options)
     # A socket for each CPU: nodes that share one make the kernel complain about the topology.
-    command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-display", "none",
-               "-no-user-config", "-no-reboot", "-m", f"{sum(memory) >> 20}M",
+    command = ["-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-display", "none", "-no-user-config",
+               "-no-reboot", "-name", "hugepin,process=qemu-hugepin", "-m", f"{sum(memory) >> 20}M",
                "-smp", f"{options.cpus},sockets={options.cpus}"]
     for node, (room, own) in enumerate(zip(memory, cpus)):
         numa = f"node,nodeid={node}"
