@@ -3,31 +3,51 @@
  * Streams that the program named while they were being captured into a graph. Runtimes tell of captures of a stream
  * that one can name, and of few others; so what was named is remembered until its capture is seen to have ended.
  */
+#include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "internal.h"
 
-#define CAPTURES_MAX	32			/* a process captures one or two at a time */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
+struct capture {
 	bool (*is_capturing)(void *stream);	/* of the runtime that it is a stream of */
 	void *stream;
-} captures[CAPTURES_MAX];
-static size_t count;
+};
 
-void hpi_capture_note(bool (*is_capturing)(void *stream), void *stream)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct capture *captures;
+static size_t count, room;
+
+/* Lock held. */
+static int make_room(void)
 {
+	size_t more = room ? 2 * room : 16;
+	struct capture *larger;
+
+	if (count < room)
+		return 0;
+	larger = hpi_sys_fault && hpi_sys_fault("realloc") ? NULL : realloc(captures, more * sizeof(*captures));
+	if (!larger)
+		return hpi_error(-ENOBUFS, "no memory to remember that a stream is being captured, beside %zu others", count);
+	captures = larger;
+	room = more;
+	return 0;
+}
+
+int hpi_capture_note(bool (*is_capturing)(void *stream), void *stream)
+{
+	int err = 0;
 	size_t i;
 
 	pthread_mutex_lock(&lock);
 	for (i = 0; i < count && (captures[i].stream != stream || captures[i].is_capturing != is_capturing); i++)
 		;
-	if (i == count && count < CAPTURES_MAX) {
-		captures[count].is_capturing = is_capturing;
-		captures[count++].stream = stream;
-	}
+	if (i == count)
+		err = make_room();
+	if (i == count && !err)
+		captures[count++] = (struct capture){ .is_capturing = is_capturing, .stream = stream };
 	pthread_mutex_unlock(&lock);
+	return err;
 }
 
 bool hpi_capture_pending(bool (*is_capturing)(void *stream))

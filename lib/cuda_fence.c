@@ -182,10 +182,11 @@ static int record_in_its_context(struct hpi_fence *fence, CUstream stream, int *
 {
 	void *arg[] = { fence, stream };
 	CUcontext ctx = NULL;
+	int err;
 
 	if (stream_is_capturing(stream)) {
-		hpi_capture_note(stream_is_capturing, stream);
-		return hpi_error(-EBUSY, "CUDA: the stream is being captured");
+		err = hpi_capture_note(stream_is_capturing, stream);
+		return err ? err : hpi_error(-EBUSY, "CUDA: the stream is being captured");
 	}
 	*code = hpi_cu.stream_context(stream, &ctx);
 	return *code ? refused(*code) : visit_in(ctx, record_stream, arg, code);

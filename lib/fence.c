@@ -96,10 +96,33 @@ static void tell_unrecorded(struct hpi_fences *fences, int err)
 
 /* ---- recording ---- */
 
-/* 0, or -EINVAL: no stream. Whatever else fails leaves the wait without fences. */
+/*
+ * Of several streams that are being captured each is to be remembered, for their captures end one by one. -ENOMEM: one
+ * cannot be.
+ */
+static int remember_captured(const struct hpi_runtime *runtime, void *const *streams, size_t count)
+{
+	struct hpi_fence *fence;
+	int err, code;
+	size_t i;
+
+	for (i = 0; i < count && runtime->is_capturing; i++) {
+		if (!runtime->is_capturing(streams[i]))
+			continue;
+		err = runtime->fence_record(streams[i], &fence, &code);
+		if (!err)
+			runtime->fence_end(fence);	/* its capture has just ended */
+		if (err == -ENOBUFS)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* 0, -EINVAL: no stream, or -ENOMEM: a capture cannot be remembered. Whatever else fails leaves the wait without fences. */
 static int record_streams(struct hpi_fences *fences, const struct hpi_runtime *runtime, struct hpi_wait *wait,
 			  void *const *streams, size_t count)
 {
+	size_t stopped;
 	int err, code;
 
 	while (wait->count < count) {
@@ -108,11 +131,13 @@ static int record_streams(struct hpi_fences *fences, const struct hpi_runtime *r
 			wait->count++;
 			continue;
 		}
+		stopped = wait->count;
 		end_fences(runtime, wait);
 		if (err == -EINVAL)
 			return err;
-		tell_unrecorded(fences, err);
-		break;
+		if (err != -ENOBUFS)
+			tell_unrecorded(fences, err);
+		return remember_captured(runtime, streams + stopped, count - stopped);
 	}
 	return 0;
 }

@@ -404,6 +404,28 @@ uint64_t hpi_ladder_granule(const struct hpi_rung *rung);		/* smallest class's p
 int hpi_ladder_map(struct hugepin_context *ctx, const struct hpi_ladder *ladder, size_t first,
 		   const struct hpi_request *request, struct hpi_mapping *out, size_t *rung);
 
+/* ---- symbols.c: a runtime's library, loaded at run time ---- */
+
+struct hpi_symbol {
+	const char *name;
+	void **function;
+	bool later;				/* NULL where the release has it not, which is no failure */
+};
+struct hpi_symbols {
+	const char *what;			/* "CUDA driver" */
+	const char *oldest;			/* release that has all of them but the later ones */
+	const char *const *libraries;		/* ended by NULL, in the order in which they are tried */
+	const struct hpi_symbol *table;		/* ended by a NULL name */
+	/* What became of it; the lock is of the rest. */
+	pthread_mutex_t lock;
+	bool tried;
+	int err;
+	char text[256];
+};
+/* Once; later calls answer the same. 0, -ENODEV (not on this machine), -EIO (a release too old). */
+int hpi_symbols_load(struct hpi_symbols *symbols);
+bool hpi_symbols_are_loaded(const struct hpi_symbols *symbols);	/* by anybody; loads nothing */
+
 /* ---- runtime.c, runtime_*.c and cuda_*.c: an accelerator's interface to memory ---- */
 
 struct hpi_runtime_scope {
@@ -456,7 +478,7 @@ struct hpi_runtime {
 	 * Fences. record: behind the work given to @stream so far, or with HPI_STREAM_DEVICE behind all that was given
 	 * to any stream of the scope's context and of the program's context on every device; -EBUSY: a capture is under
 	 * way that it would break or become part of, to be tried again later; -EINVAL (no such stream), -ENOMEM, -EIO.
-	 * query: 0 passed, also where its context is gone; -EBUSY pending; -EIO: the device is in error and nobody
+	 * -ENOBUFS: the same, and there is no memory to remember the capture. query: 0 passed, also where its context is gone; -EBUSY pending; -EIO: the device is in error and nobody
 	 * knows. It may block on a driver that cannot record a context. end: at any time.
 	 */
 	int (*fence_record)(void *stream, struct hpi_fence **out, int *code);
@@ -493,8 +515,8 @@ int hpi_runtime_find(const char *name, const struct hpi_runtime **out);
 
 /* ---- capture.c: streams that the program named while they were captured; for runtimes ---- */
 
-/* Such a stream must live until its capture has been seen to have ended. */
-void hpi_capture_note(bool (*is_capturing)(void *stream), void *stream);
+/* Such a stream must live until its capture has been seen to have ended. -ENOBUFS: no memory, it is not remembered. */
+int hpi_capture_note(bool (*is_capturing)(void *stream), void *stream);
 bool hpi_capture_pending(bool (*is_capturing)(void *stream));		/* one of that runtime's still is */
 
 /* ---- device.c: devices as pools see them, in the program's context on them ---- */
@@ -548,7 +570,8 @@ struct hpi_wait {
 /*
  * Records fences behind what the streams were given so far; count 0: over all devices, with others, at a later time.
  * @registered: a device may know of the memory. 0: to be queued; HPI_WAIT_PASSED: there is nothing to wait for; -EINVAL: no
- * stream. What else fails makes it wait for all the devices instead.
+ * stream; -ENOMEM: a stream is being captured, and cannot be remembered. What else fails makes it wait for all the devices
+ * instead.
  */
 int hpi_fence_record(struct hugepin_context *ctx, struct hpi_wait *wait, void *const *streams, size_t count,
 		     bool registered);

@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +183,7 @@ static void unregister_chunk(struct job *job, const struct hpi_chunk *chunk, siz
 	pthread_mutex_unlock(&job->lock);
 }
 
-static void *work(void *arg)
+static void work(void *arg)
 {
 	struct job *job = arg;
 	struct hpi_runtime_thread thread;
@@ -196,7 +195,7 @@ static void *work(void *arg)
 
 	if (job->runtime->enter(&job->scope, &thread, &code)) {
 		fail(job, -EIO, job->range->addr, 0);
-		return NULL;
+		return;
 	}
 	if (job->unregister)
 		while (take_live_chunk(job, &chunk, &slot))
@@ -205,24 +204,19 @@ static void *work(void *arg)
 		while (take_piece(job, &addr, &bytes))
 			register_piece(job, addr, bytes);
 	job->runtime->leave(&thread);
-	return NULL;
 }
 
 /* The calling thread is one of @threads; with fewer than asked for it takes longer, no more. */
 static void run(struct job *job, uint64_t threads)
 {
 	pthread_t helpers[THREADS_MAX];
-	sigset_t all, before;
 	size_t count = 0, i;
 
-	if (threads > 1) {
-		/* The program's handlers run in its own threads. */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		while (count < threads - 1 && count < THREADS_MAX && !pthread_create(&helpers[count], NULL, work, job))
-			count++;
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
+	while (count + 1 < threads && count < THREADS_MAX &&
+	       !hpi_thread_start("hugepin-reg", work, job, &helpers[count]))
+		count++;
+	if (count + 1 < threads)
+		hpi_error_clear();
 	work(job);
 	for (i = 0; i < count; i++)
 		pthread_join(helpers[i], NULL);

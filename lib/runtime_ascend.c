@@ -13,10 +13,7 @@
  *
  * Not run on hardware.
  */
-#include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -100,11 +97,7 @@ static struct {
 	aclError (*unmap_mem)(void *addr);
 } acl;
 
-static const struct {
-	const char *name;
-	void **function;
-	bool later;
-} symbols[] = {
+static const struct hpi_symbol table[] = {
 	{ "aclrtGetCurrentContext", (void **)&acl.get_context, false },
 	{ "aclrtSetCurrentContext", (void **)&acl.set_context, false },
 	{ "aclrtGetDevice", (void **)&acl.get_device, false },
@@ -130,52 +123,28 @@ static const struct {
 	{ "aclrtFreePhysical", (void **)&acl.free_physical, true },
 	{ "aclrtMapMem", (void **)&acl.map_mem, true },
 	{ "aclrtUnmapMem", (void **)&acl.unmap_mem, true },
+	{ 0 },
 };
 
 /* ---- loading ---- */
 
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static int load_err;
-static char load_text[256];
-
-static int load_symbols(void)
-{
-	void *library = dlopen("libascendcl.so", RTLD_NOW | RTLD_LOCAL);
-	const char *reason;
-	size_t i;
-
-	if (!library) {
-		reason = dlerror();
-		return hpi_error(-ENODEV, "no AscendCL: %s", reason ? reason : "libascendcl.so cannot be loaded");
-	}
-	for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		*symbols[i].function = dlsym(library, symbols[i].name);
-		if (!*symbols[i].function && !symbols[i].later)
-			return hpi_error(-EIO, "AscendCL has no %s: it is older than CANN 6", symbols[i].name);
-	}
-	return 0;
-}
-
-static void load_first(void)
-{
-	load_err = load_symbols();
-	if (load_err)
-		snprintf(load_text, sizeof(load_text), "%s", hugepin_error());
-}
+static const char *const libraries[] = { "libascendcl.so", NULL };
+static struct hpi_symbols symbols = {
+	.what = "AscendCL",
+	.oldest = "CANN 6",
+	.libraries = libraries,
+	.table = table,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 static int load(void)
 {
-	pthread_once(&load_once, load_first);
-	return load_err ? hpi_error(load_err, "%s", load_text) : 0;
+	return hpi_symbols_load(&symbols);
 }
 
 static bool present(void)
 {
-	void *loaded = dlopen("libascendcl.so", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-
-	if (loaded)
-		dlclose(loaded);
-	return loaded || !access("/dev/davinci_manager", F_OK);
+	return hpi_symbols_are_loaded(&symbols) || !access("/dev/davinci_manager", F_OK);
 }
 
 static int failed(aclError code, const char *what)
@@ -345,12 +314,13 @@ static bool is_capturing(void *stream)
 static int fence_record(void *stream, struct hpi_fence **out, int *code)
 {
 	struct hpi_fence *fence;
+	int err = 0;
 
 	*code = 0;
 	if (is_capturing(stream)) {
 		if (stream != HPI_STREAM_DEVICE)
-			hpi_capture_note(stream_is_capturing, stream);
-		return hpi_error(-EBUSY, "AscendCL: a stream is being captured");
+			err = hpi_capture_note(stream_is_capturing, stream);
+		return err ? err : hpi_error(-EBUSY, "AscendCL: a stream is being captured");
 	}
 	fence = hpi_sys_fault && hpi_sys_fault("malloc") ? NULL : calloc(1, sizeof(*fence));
 	if (!fence)

@@ -10,10 +10,7 @@
  * - Registering is what CUDA calls an unsafe call during stream capture: it would break a capture under way in
  *   another thread of the program. The calling thread's capture mode is relaxed for the time of our calls.
  */
-#include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "cuda.h"
@@ -26,87 +23,63 @@
 
 struct hpi_cuda hpi_cu;
 
-/* All of CUDA 11.0. */
-static const struct {
-	const char *name;
-	void **function;
-} symbols[] = {
-	{ "cuCtxGetCurrent", (void **)&hpi_cu.ctx_get_current },
-	{ "cuCtxPushCurrent_v2", (void **)&hpi_cu.ctx_push },
-	{ "cuCtxPopCurrent_v2", (void **)&hpi_cu.ctx_pop },
-	{ "cuCtxGetDevice", (void **)&hpi_cu.ctx_get_device },
-	{ "cuCtxSynchronize", (void **)&hpi_cu.ctx_synchronize },
-	{ "cuDeviceGetCount", (void **)&hpi_cu.device_count },
-	{ "cuDeviceGet", (void **)&hpi_cu.device_get },
-	{ "cuDeviceGetPCIBusId", (void **)&hpi_cu.device_pci },
-	{ "cuDeviceTotalMem_v2", (void **)&hpi_cu.device_total },
-	{ "cuDevicePrimaryCtxGetState", (void **)&hpi_cu.primary_state },
-	{ "cuDevicePrimaryCtxRetain", (void **)&hpi_cu.primary_retain },
-	{ "cuDevicePrimaryCtxRelease_v2", (void **)&hpi_cu.primary_release },
-	{ "cuMemHostRegister_v2", (void **)&hpi_cu.host_register },
-	{ "cuMemHostUnregister", (void **)&hpi_cu.host_unregister },
-	{ "cuMemHostGetDevicePointer_v2", (void **)&hpi_cu.host_device_pointer },
-	{ "cuGetErrorName", (void **)&hpi_cu.error_name },
-	{ "cuThreadExchangeStreamCaptureMode", (void **)&hpi_cu.exchange_capture_mode },
-	{ "cuStreamCreate", (void **)&hpi_cu.stream_create },
-	{ "cuStreamDestroy_v2", (void **)&hpi_cu.stream_destroy },
-	{ "cuStreamGetCtx", (void **)&hpi_cu.stream_context },
-	{ "cuStreamIsCapturing", (void **)&hpi_cu.stream_capturing },
-	{ "cuStreamSynchronize", (void **)&hpi_cu.stream_synchronize },
-	{ "cuEventCreate", (void **)&hpi_cu.event_create },
-	{ "cuEventDestroy_v2", (void **)&hpi_cu.event_destroy },
-	{ "cuEventRecord", (void **)&hpi_cu.event_record },
-	{ "cuEventQuery", (void **)&hpi_cu.event_query },
-	{ "cuMemGetInfo_v2", (void **)&hpi_cu.mem_info },
-	{ "cuMemGetAllocationGranularity", (void **)&hpi_cu.mem_granularity },
-	{ "cuMemAddressReserve", (void **)&hpi_cu.mem_reserve },
-	{ "cuMemAddressFree", (void **)&hpi_cu.mem_address_free },
-	{ "cuMemCreate", (void **)&hpi_cu.mem_create },
-	{ "cuMemRelease", (void **)&hpi_cu.mem_release },
-	{ "cuMemMap", (void **)&hpi_cu.mem_map },
-	{ "cuMemUnmap", (void **)&hpi_cu.mem_unmap },
-	{ "cuMemSetAccess", (void **)&hpi_cu.mem_access },
-	{ "cuMemsetD8Async", (void **)&hpi_cu.memset_async },
-	{ "cuMemcpyDtoDAsync_v2", (void **)&hpi_cu.copy_async },
+/* CUDA 11.0 has all but the last. */
+static const struct hpi_symbol table[] = {
+	{ "cuCtxGetCurrent", (void **)&hpi_cu.ctx_get_current, false },
+	{ "cuCtxPushCurrent_v2", (void **)&hpi_cu.ctx_push, false },
+	{ "cuCtxPopCurrent_v2", (void **)&hpi_cu.ctx_pop, false },
+	{ "cuCtxGetDevice", (void **)&hpi_cu.ctx_get_device, false },
+	{ "cuCtxSynchronize", (void **)&hpi_cu.ctx_synchronize, false },
+	{ "cuDeviceGetCount", (void **)&hpi_cu.device_count, false },
+	{ "cuDeviceGet", (void **)&hpi_cu.device_get, false },
+	{ "cuDeviceGetPCIBusId", (void **)&hpi_cu.device_pci, false },
+	{ "cuDeviceTotalMem_v2", (void **)&hpi_cu.device_total, false },
+	{ "cuDevicePrimaryCtxGetState", (void **)&hpi_cu.primary_state, false },
+	{ "cuDevicePrimaryCtxRetain", (void **)&hpi_cu.primary_retain, false },
+	{ "cuDevicePrimaryCtxRelease_v2", (void **)&hpi_cu.primary_release, false },
+	{ "cuMemHostRegister_v2", (void **)&hpi_cu.host_register, false },
+	{ "cuMemHostUnregister", (void **)&hpi_cu.host_unregister, false },
+	{ "cuMemHostGetDevicePointer_v2", (void **)&hpi_cu.host_device_pointer, false },
+	{ "cuGetErrorName", (void **)&hpi_cu.error_name, false },
+	{ "cuThreadExchangeStreamCaptureMode", (void **)&hpi_cu.exchange_capture_mode, false },
+	{ "cuStreamCreate", (void **)&hpi_cu.stream_create, false },
+	{ "cuStreamDestroy_v2", (void **)&hpi_cu.stream_destroy, false },
+	{ "cuStreamGetCtx", (void **)&hpi_cu.stream_context, false },
+	{ "cuStreamIsCapturing", (void **)&hpi_cu.stream_capturing, false },
+	{ "cuStreamSynchronize", (void **)&hpi_cu.stream_synchronize, false },
+	{ "cuEventCreate", (void **)&hpi_cu.event_create, false },
+	{ "cuEventDestroy_v2", (void **)&hpi_cu.event_destroy, false },
+	{ "cuEventRecord", (void **)&hpi_cu.event_record, false },
+	{ "cuEventQuery", (void **)&hpi_cu.event_query, false },
+	{ "cuMemGetInfo_v2", (void **)&hpi_cu.mem_info, false },
+	{ "cuMemGetAllocationGranularity", (void **)&hpi_cu.mem_granularity, false },
+	{ "cuMemAddressReserve", (void **)&hpi_cu.mem_reserve, false },
+	{ "cuMemAddressFree", (void **)&hpi_cu.mem_address_free, false },
+	{ "cuMemCreate", (void **)&hpi_cu.mem_create, false },
+	{ "cuMemRelease", (void **)&hpi_cu.mem_release, false },
+	{ "cuMemMap", (void **)&hpi_cu.mem_map, false },
+	{ "cuMemUnmap", (void **)&hpi_cu.mem_unmap, false },
+	{ "cuMemSetAccess", (void **)&hpi_cu.mem_access, false },
+	{ "cuMemsetD8Async", (void **)&hpi_cu.memset_async, false },
+	{ "cuMemcpyDtoDAsync_v2", (void **)&hpi_cu.copy_async, false },
+	{ "cuCtxRecordEvent", (void **)&hpi_cu.ctx_record_event, true },
+	{ 0 },
 };
 
 /* ---- loading ---- */
 
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static int load_err;
-static char load_text[256];
-
-static int load_symbols(void)
-{
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	const char *reason;
-	size_t i;
-
-	if (!driver) {
-		reason = dlerror();
-		return hpi_error(-ENODEV, "no CUDA driver: %s", reason ? reason : "libcuda.so.1 cannot be loaded");
-	}
-	for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		*symbols[i].function = dlsym(driver, symbols[i].name);
-		if (!*symbols[i].function)
-			return hpi_error(-EIO, "the CUDA driver has no %s: it is older than CUDA 11.0",
-					 symbols[i].name);
-	}
-	*(void **)&hpi_cu.ctx_record_event = dlsym(driver, "cuCtxRecordEvent");
-	return 0;
-}
-
-static void load_first(void)
-{
-	load_err = load_symbols();
-	if (load_err)
-		snprintf(load_text, sizeof(load_text), "%s", hugepin_error());
-}
+static const char *const libraries[] = { "libcuda.so.1", NULL };
+static struct hpi_symbols symbols = {
+	.what = "CUDA driver",
+	.oldest = "CUDA 11.0",
+	.libraries = libraries,
+	.table = table,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 static int load(void)
 {
-	pthread_once(&load_once, load_first);
-	return load_err ? hpi_error(load_err, "%s", load_text) : 0;
+	return hpi_symbols_load(&symbols);
 }
 
 /*
@@ -116,13 +89,10 @@ static int load(void)
 static bool present(void)
 {
 	static const char *const nodes[] = { "/dev/nvidiactl", "/dev/nvmap", "/dev/dxg" };
-	void *loaded = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 	size_t i;
 
-	if (loaded) {
-		dlclose(loaded);
+	if (hpi_symbols_are_loaded(&symbols))
 		return true;
-	}
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		if (!access(nodes[i], F_OK))
 			return true;

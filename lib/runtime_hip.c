@@ -14,10 +14,8 @@
  *
  * Not run on hardware.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -73,11 +71,7 @@ static struct {
 	hipError_t (*stream_device)(hipStream_t stream, int *device);
 } hip;
 
-static const struct {
-	const char *name;
-	void **function;
-	bool later;
-} symbols[] = {
+static const struct hpi_symbol table[] = {
 	{ "hipPeekAtLastError", (void **)&hip.peek_last_error, false },
 	{ "hipGetLastError", (void **)&hip.get_last_error, false },
 	{ "hipGetDevice", (void **)&hip.get_device, false },
@@ -97,67 +91,30 @@ static const struct {
 	{ "hipStreamIsCapturing", (void **)&hip.stream_capturing, true },
 	{ "hipThreadExchangeStreamCaptureMode", (void **)&hip.exchange_capture_mode, true },
 	{ "hipStreamGetDevice", (void **)&hip.stream_device, true },
+	{ 0 },
 };
 
 /* ---- loading ---- */
 
-static const char *const libraries[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so" };
-
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static int load_err;
-static char load_text[256];
-
-static void *open_library(int flags)
-{
-	void *library = NULL;
-	size_t i;
-
-	for (i = 0; !library && i < sizeof(libraries) / sizeof(libraries[0]); i++)
-		library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL | flags);
-	return library;
-}
-
-/* The release that the program has loaded, if it has. */
-static int load_symbols(void)
-{
-	void *library = open_library(RTLD_NOLOAD);
-	const char *reason;
-	size_t i;
-
-	if (!library)
-		library = open_library(0);
-	if (!library) {
-		reason = dlerror();
-		return hpi_error(-ENODEV, "no HIP runtime: %s", reason ? reason : "libamdhip64.so cannot be loaded");
-	}
-	for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		*symbols[i].function = dlsym(library, symbols[i].name);
-		if (!*symbols[i].function && !symbols[i].later)
-			return hpi_error(-EIO, "the HIP runtime has no %s: it is older than ROCm 5", symbols[i].name);
-	}
-	return 0;
-}
-
-static void load_first(void)
-{
-	load_err = load_symbols();
-	if (load_err)
-		snprintf(load_text, sizeof(load_text), "%s", hugepin_error());
-}
+static const char *const libraries[] = {
+	"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", NULL,
+};
+static struct hpi_symbols symbols = {
+	.what = "HIP runtime",
+	.oldest = "ROCm 5",
+	.libraries = libraries,
+	.table = table,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 static int load(void)
 {
-	pthread_once(&load_once, load_first);
-	return load_err ? hpi_error(load_err, "%s", load_text) : 0;
+	return hpi_symbols_load(&symbols);
 }
 
 static bool present(void)
 {
-	void *loaded = open_library(RTLD_NOLOAD);
-
-	if (loaded)
-		dlclose(loaded);
-	return loaded || !access("/dev/kfd", F_OK);
+	return hpi_symbols_are_loaded(&symbols) || !access("/dev/kfd", F_OK);
 }
 
 /* ---- calls that leave the thread's last error, device and capture mode as they were ---- */
@@ -397,12 +354,13 @@ static bool is_over_devices(void *stream)
 static int fence_record(void *stream, struct hpi_fence **out, int *code)
 {
 	struct hpi_fence *fence;
+	int err = 0;
 
 	*code = 0;
 	if (is_capturing(stream)) {
 		if (stream != HPI_STREAM_DEVICE)
-			hpi_capture_note(stream_is_capturing, stream);
-		return hpi_error(-EBUSY, "HIP: a stream is being captured");
+			err = hpi_capture_note(stream_is_capturing, stream);
+		return err ? err : hpi_error(-EBUSY, "HIP: a stream is being captured");
 	}
 	fence = hpi_sys_fault && hpi_sys_fault("malloc") ? NULL : malloc(sizeof(*fence));
 	if (!fence)

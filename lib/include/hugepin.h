@@ -572,7 +572,8 @@ int hugepin_free(struct hugepin_pool *pool, void *ptr);
  * Runtimes without devices (none), and one that is shutting down at exit, have nothing to wait for. When a fence cannot be
  * recorded the block waits until one over all work can: it is never used early.
  *
- * Return: 0, or the block stays in use: -EINVAL (not a block of this pool, freed already, not a stream), -ENOMEM. Since: 0.1
+ * Return: 0, or the block stays in use: -EINVAL (not a block of this pool, freed already, not a stream), -ENOMEM (also: no
+ * memory to remember that a stream is being captured). Since: 0.1
  */
 int hugepin_free_after(struct hugepin_pool *pool, void *ptr, void *const *streams, size_t count);
 
