@@ -63,14 +63,17 @@ static size_t next_group(const struct limits *limits, const uint64_t sizes[], si
 	return n;
 }
 
-static void undo(struct hugepin_pool *pool, void *const out[], size_t count)
+static int fail(struct hugepin_pool *pool, int err, void *const out[], size_t count)
 {
 	char text[768];
 
 	snprintf(text, sizeof(text), "%s", hugepin_error());
 	while (count)
 		hpi_block_free(pool, out[--count]);
-	hpi_error(-ENOMEM, "%s", text);
+	pthread_mutex_lock(&pool->lock);
+	pool->failed_allocs++;
+	pthread_mutex_unlock(&pool->lock);
+	return hpi_error(err, "%s", text);
 }
 
 int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, unsigned int flags,
@@ -95,7 +98,5 @@ int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_
 	}
 	for (i = 0; i < count && !err; i++)
 		err = hpi_fill_block(pool, out[i], sizes[i], flags, false);
-	if (err)
-		undo(pool, out, done);
-	return err;
+	return err ? fail(pool, err, out, done) : 0;
 }

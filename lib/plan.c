@@ -9,6 +9,8 @@
  *
  * CLEAN blocks, with atomic_clean_policy 0, lie next to each other and keep their places until the plan ends: in an
  * extent of their own, upwards; in a fixed extent from its end downwards, since what that has is all the plan may use.
+ * Where no more pages can be had behind them, another run of them is begun in an extent of its own, which may be on
+ * another rung of the ladder.
  *
  *	fixed:    | block | block |    free    | CLEAN | CLEAN | CLEAN |
  *	growing:  | block | block |  free |        | CLEAN | CLEAN | CLEAN |  free |
@@ -24,14 +26,21 @@
 #define BYTES_MAX	(1ull << 62)	/* so that what is rounded up or added does not wrap */
 #define CLEAN_TRIES	3		/* a growth can first take garbage back, and make no room yet */
 
+/* CLEAN blocks next to each other. */
+struct run {
+	struct run *next;
+	struct hpi_extent *extent;		/* NULL: the plan's own */
+	char *start, *end;
+};
+
 struct hugepin_plan {
 	struct hugepin_pool *pool;
 	struct hugepin_plan *prev, *next;	/* open ones */
 	struct hugepin_scope *scope;		/* its blocks */
 	unsigned int policy;
 	bool one_pass;				/* atomic_clean_policy 0 */
-	struct hpi_extent *body, *clean;
-	char *clean_start, *clean_end;		/* CLEAN blocks of one pass; under growth */
+	struct hpi_extent *body;
+	struct run clean;			/* of one pass, and those that follow; under growth */
 };
 
 static void *fail(int err)
@@ -102,7 +111,7 @@ static int lay_out(struct hugepin_plan *plan, uint64_t bytes)
 	}
 	extent_stats(plan->pool, plan->body, &stats);
 	if (plan->policy == POLICY_FIXED)
-		plan->clean_start = plan->clean_end = plan->body->space.start + stats.mapped_bytes;
+		plan->clean.start = plan->clean.end = plan->body->space.start + stats.mapped_bytes;
 	return 0;
 }
 
@@ -158,15 +167,28 @@ int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin
 	return 0;
 }
 
+/* The first is the plan's own. */
+static void free_runs(struct hugepin_plan *plan)
+{
+	struct run *run;
+
+	while ((run = plan->clean.next)) {
+		plan->clean.next = run->next;
+		free(run);
+	}
+}
+
 void hugepin_plan_end(struct hugepin_plan *plan)
 {
 	struct hugepin_pool *pool;
+	struct run *run;
 
 	if (!plan)
 		return;
 	pool = plan->pool;
 	if (hpi_context_is_child(pool->ctx)) {
 		hugepin_scope_close(plan->scope);
+		free_runs(plan);
 		free(plan);
 		return;
 	}
@@ -179,8 +201,10 @@ void hugepin_plan_end(struct hugepin_plan *plan)
 		pool->plans = plan->next;
 	hpi_scope_end(plan->scope, true);	/* the next plan may be begun at once */
 	drop_extent(plan->body);
-	drop_extent(plan->clean);
+	for (run = &plan->clean; run; run = run->next)
+		drop_extent(run->extent);
 	pthread_mutex_unlock(&pool->growth);
+	free_runs(plan);
 	free(plan);
 }
 
@@ -250,53 +274,114 @@ static int take_anywhere(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed
 	return err;
 }
 
-/* Needs growth held. */
+/* What follows needs growth held. */
+
 static int take_clean_down(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
 {
 	uint64_t rounded = hpi_round_up(bytes, HPI_POOL_GRAIN);
 	const struct hpi_space *space = &plan->body->space;
 	int err;
 
-	if (rounded > (uint64_t)(plan->clean_start - space->start))
+	if (rounded > (uint64_t)(plan->clean.start - space->start))
 		return is_full(plan, bytes);
-	err = try_take(plan->pool, space->arena, plan->clean_start - rounded, bytes, zeroed, out);
+	err = try_take(plan->pool, space->arena, plan->clean.start - rounded, bytes, zeroed, out);
 	if (!err)
-		plan->clean_start -= rounded;
+		plan->clean.start -= rounded;
 	return err == -ENOSPC ? is_full(plan, bytes) : err;
 }
 
-/* Needs growth held. */
-static int take_clean_up(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
+static bool is_short(int err)
 {
-	uint64_t rounded = hpi_round_up(bytes, HPI_POOL_GRAIN), old;
-	struct hugepin_pool *pool = plan->pool;
-	int tries, err = 0;
-
-	if (!plan->clean) {
-		err = hpi_extent_get(pool, bytes, true, &plan->clean);
-		if (err)
-			return err;
-		plan->clean_start = plan->clean_end = plan->clean->space.start;
-	}
-	old = (uint64_t)(plan->clean_end - plan->clean_start);
-	for (tries = 0; tries < CLEAN_TRIES && !err; tries++) {
-		err = try_take(pool, plan->clean->space.arena, plan->clean_end, bytes, zeroed, out);
-		if (!err) {
-			plan->clean_end += rounded;
-			return 0;
-		}
-		if (err != -ENOSPC)
-			return err;
-		err = old ? hpi_pool_extend(pool, plan->clean_start, old, old + rounded) :
-			    hpi_pool_grow_in(pool, &plan->clean->space, bytes);
-	}
-	if (!err || err == -ENOSPC)
-		err = hpi_error(-ENOMEM, "%s pool: others took the place", hpi_pool_name(pool));
-	return hpi_error_add(err, "; no room for %llu bytes next to the plan's %llu bytes of CLEAN blocks",
-			     (unsigned long long)bytes, (unsigned long long)old);
+	return err == -ENOMEM || err == -EDQUOT;
 }
 
-/* Needs growth held, until it is cleared: hugepin_pool_clean() by another thread clears it too. */
+static int extend_run(struct hugepin_pool *pool, const struct run *run, uint64_t bytes)
+{
+	uint64_t old = (uint64_t)(run->end - run->start);
+	int err = hpi_pool_extend(pool, run->start, old, old + bytes);
+
+	if (is_short(err) && hpi_pool_make_way(pool, bytes))
+		err = hpi_pool_extend(pool, run->start, old, old + bytes);
+	return err;
+}
+
+/* Behind the run's last block; the first may lie anywhere in its extent. */
+static int take_in_run(struct hugepin_pool *pool, struct run *run, uint64_t bytes, bool *zeroed, void **out)
+{
+	uint64_t rounded = hpi_round_up(bytes, HPI_POOL_GRAIN);
+	char *at = run->start == run->end ? NULL : run->end;
+	int tries, err;
+
+	for (tries = 0; tries < CLEAN_TRIES; tries++) {
+		err = try_take(pool, run->extent->space.arena, at, bytes, zeroed, out);
+		if (!err) {
+			run->start = at ? run->start : *out;
+			run->end = (char *)*out + rounded;
+			return 0;
+		}
+		if (err == -ENOSPC)
+			err = at ? extend_run(pool, run, rounded) : hpi_pool_grow_in(pool, &run->extent->space, bytes);
+		if (err)
+			return err;
+	}
+	return hpi_error(-ENOMEM, "%s pool: others took the place of a plan's CLEAN blocks", hpi_pool_name(pool));
+}
+
+static int begin_run(struct hugepin_pool *pool, struct run *run, uint64_t bytes, bool *zeroed, void **out)
+{
+	int err = hpi_extent_get(pool, bytes, true, &run->extent);
+
+	if (err)
+		return err;
+	run->start = run->end = run->extent->space.start;
+	err = take_in_run(pool, run, bytes, zeroed, out);
+	if (err) {
+		drop_extent(run->extent);
+		run->extent = NULL;
+	}
+	return err;
+}
+
+static int add_run(struct hugepin_pool *pool, struct run *last, uint64_t bytes, bool *zeroed, void **out)
+{
+	struct run *run = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(1, sizeof(*run));
+	int err = run ? begin_run(pool, run, bytes, zeroed, out) :
+		  hpi_error_add(-ENOMEM, "no memory to note where CLEAN blocks lie");
+
+	if (err)
+		free(run);
+	else
+		last->next = run;
+	return err;
+}
+
+static struct run *last_run(struct hugepin_plan *plan)
+{
+	struct run *run = &plan->clean;
+
+	while (run->next)
+		run = run->next;
+	return run;
+}
+
+static int take_clean_up(struct hugepin_plan *plan, uint64_t bytes, bool *zeroed, void **out)
+{
+	struct hugepin_pool *pool = plan->pool;
+	struct run *last = last_run(plan);
+	int err;
+
+	if (!last->extent)
+		return begin_run(pool, last, bytes, zeroed, out);
+	err = take_in_run(pool, last, bytes, zeroed, out);
+	if (!is_short(err))
+		return err;
+	err = add_run(pool, last, bytes, zeroed, out);
+	if (!err)
+		hpi_error_clear();		/* of the run that could not become longer */
+	return err;
+}
+
+/* Growth is held until it is cleared: hugepin_pool_clean() by another thread clears it too. */
 static int take_clean(struct hugepin_plan *plan, uint64_t bytes, void **out)
 {
 	uint64_t rounded = hpi_round_up(bytes, HPI_POOL_GRAIN);
@@ -314,9 +399,9 @@ static int take_clean(struct hugepin_plan *plan, uint64_t bytes, void **out)
 		return 0;
 	hpi_block_free(plan->pool, *out);
 	if (plan->policy == POLICY_FIXED)
-		plan->clean_start += rounded;
+		plan->clean.start += rounded;
 	else
-		plan->clean_end -= rounded;
+		last_run(plan)->end -= rounded;
 	return err;
 }
 
@@ -408,6 +493,7 @@ static int clear_one_by_one(struct hugepin_plan *plan, int64_t *cleared)
 int64_t hugepin_pool_clean(struct hugepin_pool *pool)
 {
 	struct hugepin_plan *plan;
+	const struct run *run;
 	int64_t cleared = 0;
 	int err = hpi_context_check(pool->ctx);
 
@@ -419,8 +505,10 @@ int64_t hugepin_pool_clean(struct hugepin_pool *pool)
 			err = clear_one_by_one(plan, &cleared);
 			continue;
 		}
-		err = hpi_fill_zero(pool, plan->clean_start, (uint64_t)(plan->clean_end - plan->clean_start));
-		cleared += plan->clean_end - plan->clean_start;
+		for (run = &plan->clean; run && !err; run = run->next) {
+			err = hpi_fill_zero(pool, run->start, (uint64_t)(run->end - run->start));
+			cleared += run->end - run->start;
+		}
 	}
 	pthread_mutex_unlock(&pool->growth);
 	return err ? err : cleared;

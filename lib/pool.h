@@ -267,6 +267,8 @@ int hpi_segments_expel(struct hugepin_pool *pool, uint64_t *given);
 int hpi_pool_grow(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes);
 int hpi_pool_grow_in(struct hugepin_pool *pool, const struct hpi_space *space, uint64_t bytes);	/* by the need alone */
 int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, uint64_t bytes);
+/* After a growth that found no memory: takes back garbage and gives back free segments. True: worth another try. */
+bool hpi_pool_make_way(struct hugepin_pool *pool, uint64_t bytes);
 
 /* ---- pool_cache.c: what threads keep of what was freed ---- */
 

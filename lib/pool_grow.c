@@ -94,7 +94,7 @@ static int grow_on(struct hugepin_pool *pool, size_t rung, void *arg)
  * another rung. They are given back if that could be enough. Blocks are not touched; should the growth fail all the
  * same, it has cost free segments, which is the one thing that a failed allocation may change.
  */
-static bool give_way(struct hugepin_pool *pool, const struct wish *wish)
+static bool give_way(struct hugepin_pool *pool, uint64_t bytes)
 {
 	uint64_t idle = hpi_segments_idle(pool), given = 0, unused = hpi_caps_left(pool);
 
@@ -102,10 +102,15 @@ static bool give_way(struct hugepin_pool *pool, const struct wish *wish)
 		return false;
 	if (unused == UINT64_MAX)		/* no cap: it is the providers that have nothing left */
 		unused = 0;
-	if (!idle || idle + unused < wish->bytes)
+	if (!idle || idle + unused < bytes)
 		return false;
 	hpi_segments_trim(pool, 0, &given);
 	return given > 0;
+}
+
+static bool is_short(int err)
+{
+	return err == -ENOMEM || err == -EDQUOT;
 }
 
 static int grow(struct hugepin_pool *pool, struct wish *wish)
@@ -113,9 +118,9 @@ static int grow(struct hugepin_pool *pool, struct wish *wish)
 	int err;
 
 	err = hpi_pool_descend(pool, grow_on, wish);
-	if ((err == -ENOMEM || err == -EDQUOT) && hpi_garbage_reclaim(pool))
+	if (is_short(err) && hpi_garbage_reclaim(pool))
 		return 0;			/* to look again: that may be enough */
-	if ((err == -ENOMEM || err == -EDQUOT) && give_way(pool, wish))
+	if (is_short(err) && give_way(pool, wish->bytes))
 		err = hpi_pool_descend(pool, grow_on, wish);
 	if (!err)
 		return 0;
@@ -153,4 +158,11 @@ int hpi_pool_extend(struct hugepin_pool *pool, const void *ptr, uint64_t old, ui
 	for (rung = 0; rung < pool->ladder.count && err; rung++)
 		err = grow_on(pool, rung, &wish);	/* finds a place on the block's own rung only */
 	return err;
+}
+
+bool hpi_pool_make_way(struct hugepin_pool *pool, uint64_t bytes)
+{
+	bool freed = hpi_garbage_reclaim(pool);
+
+	return give_way(pool, bytes) || freed;
 }

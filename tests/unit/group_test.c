@@ -77,6 +77,8 @@ static void groups_that_do_not_all_fit_are_not_given(void **state)
 	assert_int_equal(hugepin_group_alloc(pool, sizes, COUNT, 0, p), -ENOMEM);
 	assert_non_null(strstr(hugepin_error(), "over the cap of the host pool"));
 	assert_int_equal(stats_of(pool).active_blocks, 0);
+	assert_int_equal(stats_of(pool).failed_allocs, 1);
+	assert_int_equal(stats_of(pool).frees, stats_of(pool).allocs);
 	end_pool(pool);
 }
 

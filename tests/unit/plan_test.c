@@ -287,6 +287,94 @@ static void a_full_fixed_extent_has_no_room_for_clean_blocks_either(void **state
 	end_pool(pool);
 }
 
+/* The rung they began on has no more pages: they go on on the next, next to each other again, and are all cleared. */
+static void clean_blocks_go_on_on_the_next_rung(void **state)
+{
+	static const char *const policies[] = { "0", "3", "4" };
+	struct hugepin_pool *pool;
+	struct hugepin_plan *plan;
+	char *p[5];
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		pool = make_pool_on(make_context("static_memory_policy", policies[i], NULL), HUGEPIN_POOL_HOST, 2, &rung_2m,
+				    &rung_base);
+		source_2m.left = HPI_MIB(2);
+		plan = begin(pool, 0);
+		for (j = 0; j < 5; j++) {
+			p[j] = plan_take(plan, HPI_MIB(1), HUGEPIN_ALLOC_CLEAN);
+			memset(p[j], 'c', HPI_MIB(1));
+		}
+		assert_ptr_equal(p[1], p[0] + HPI_MIB(1));
+		assert_ptr_equal(p[3], p[2] + HPI_MIB(1));
+		assert_ptr_equal(p[4], p[3] + HPI_MIB(1));
+		assert_int_equal(segment_of_block(pool, p[1]).page_bytes, HPI_2M);
+		assert_int_equal(segment_of_block(pool, p[2]).page_bytes, 4096);
+		assert_int_equal(hugepin_pool_clean(pool), HPI_MIB(5));
+		for (j = 0; j < 5; j++)
+			assert_true(is_zero(p[j], HPI_MIB(1)));
+		hugepin_plan_end(plan);
+		assert_int_equal(stats_of(pool).active_blocks, 0);
+		end_pool(pool);
+		assert_int_equal(source_2m.left, HPI_MIB(2));
+	}
+	source_2m.left = 64 * HPI_1G;
+}
+
+/* Garbage stands in the way of a page behind the last CLEAN block: it goes before the block is refused, or lies apart. */
+static void clean_blocks_take_the_place_of_garbage(void **state)
+{
+	struct hugepin_pool *pool = POOL("FLAGS_eager_delete_tensor_gb", "1", "host_cap", "4M", "cache_cap", "0", NULL);
+	struct hugepin_plan *plan = begin(pool, 0);
+	char *first = plan_take(plan, HPI_MIB(2), HUGEPIN_ALLOC_CLEAN);
+
+	(void)state;
+	give(pool, take(pool, HPI_MIB(2)));
+	assert_int_equal(stats_of(pool).deferred_bytes, HPI_MIB(2));
+	assert_ptr_equal(plan_take(plan, HPI_MIB(2), HUGEPIN_ALLOC_CLEAN), first + HPI_MIB(2));
+	assert_int_equal(stats_of(pool).deferred_bytes, 0);
+	assert_null(hugepin_plan_alloc(plan, HPI_MIB(2), HUGEPIN_ALLOC_CLEAN));
+	assert_int_equal(errno, ENOMEM);
+	assert_non_null(strstr(hugepin_error(), "over the cap of the host pool"));
+	assert_int_equal(stats_of(pool).failed_allocs, 1);
+	assert_int_equal(hugepin_pool_clean(pool), HPI_MIB(4));
+	hugepin_plan_end(plan);
+	end_pool(pool);
+}
+
+static unsigned int callocs, refused_calloc;
+
+static int refuse_nth_calloc(const char *call)
+{
+	return !strcmp(call, "calloc") && callocs++ == refused_calloc ? ENOMEM : 0;
+}
+
+static void without_memory_for_another_run_clean_blocks_are_as_they_were(void **state)
+{
+	struct hugepin_pool *pool = make_pool_on(make_context(NULL), HUGEPIN_POOL_HOST, 2, &rung_2m, &rung_base);
+	struct hugepin_plan *plan = begin(pool, 0);
+	unsigned int refused = 0;
+	char *p = NULL;
+
+	(void)state;
+	source_2m.left = HPI_MIB(2);
+	plan_take(plan, HPI_MIB(2), HUGEPIN_ALLOC_CLEAN);
+	for (refused_calloc = 0; !p; refused_calloc++) {
+		callocs = 0;
+		hpi_sys_fault = refuse_nth_calloc;
+		p = hugepin_plan_alloc(plan, HPI_MIB(1), HUGEPIN_ALLOC_CLEAN);
+		hpi_sys_fault = NULL;
+		refused += !p;
+		assert_int_equal(hugepin_pool_clean(pool), HPI_MIB(p ? 3 : 2));
+		assert_int_equal(stats_of(pool).active_blocks, p ? 2 : 1);
+	}
+	assert_in_range(refused, 2, 8);
+	hugepin_plan_end(plan);
+	end_pool(pool);
+	source_2m.left = 64 * HPI_1G;
+}
+
 static void what_is_not_of_a_plan_is_refused(void **state)
 {
 	struct hugepin_pool *pool = POOL("static_memory_policy", "3", NULL);
@@ -443,6 +531,9 @@ int main(void)
 		TEST(clean_blocks_lie_next_to_each_other_and_are_cleared_in_one_pass),
 		TEST(clean_blocks_anywhere_are_cleared_one_by_one),
 		TEST(a_full_fixed_extent_has_no_room_for_clean_blocks_either),
+		TEST(clean_blocks_go_on_on_the_next_rung),
+		TEST(clean_blocks_take_the_place_of_garbage),
+		TEST(without_memory_for_another_run_clean_blocks_are_as_they_were),
 		TEST(what_is_not_of_a_plan_is_refused),
 		TEST(without_memory_a_plan_leaves_nothing_behind),
 		TEST(without_address_space_there_is_no_plan),
