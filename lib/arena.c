@@ -52,7 +52,10 @@ static void carve_piece(struct hpi_arena *arena, struct chunk *next, uintptr_t a
 {
 	struct chunk *piece = hpi_store_take(&arena->store);
 
-	*piece = (struct chunk){ .addr = addr, .bytes = bytes, .state = CHUNK_FREE };
+	piece->addr = addr;
+	piece->bytes = bytes;
+	piece->state = CHUNK_FREE;
+	piece->kept = 0;
 	piece->clean = addr + bytes > clean_from ? min_bytes(bytes, addr + bytes - clean_from) : 0;
 	chunk_link(next->prev, piece);
 	chunk_link(piece, next);

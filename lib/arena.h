@@ -7,7 +7,7 @@
  *	[0x40000000, 0x40600000) --->   low wall <-> free <-> used <-> free <-> high wall
  *	[0x80000000, 0x80200000) --->   low wall <-> used <-> high wall
  *
- *	bins:  free chunks by size      (row, column) -> list, with a bit for each list that is not empty
+ *	bins:  free chunks by size      bin -> list or tree, with a bit for each that is not empty
  *	table: used and retired chunks  the only way from an address to its chunk
  *
  * Nothing is ever written to or read from the memory that is managed: it may be a device's, or under DMA.
@@ -52,8 +52,9 @@ struct chunk {
 		uint64_t requested;			/* used: what the user asked for; retired: 0 */
 		uint64_t clean;				/* free: so many bytes at its end are known to be zero */
 	};
-	uint32_t state;
-	uint32_t kept;					/* used, but by a cache: its user has given it back */
+	uint16_t state;
+	uint16_t kept;					/* used, but by a cache: its user has given it back */
+	uint32_t priority;				/* free: in its tree */
 };
 
 static inline uintptr_t chunk_end(const struct chunk *c) { return c->addr + c->bytes; }
@@ -66,25 +67,28 @@ struct run {
 /* ---- arena_bins.c: free chunks by size ---- */
 
 /*
- * Sizes are counted in grains. Row 0 has a column for every count below BIN_COLUMNS; each further row covers one
- * power of two in BIN_COLUMNS equal steps. In the first two rows a bin has chunks of one size only: a list. From
- * row 2 on it is a treap, ordered by size, then address.
+ * Sizes are counted in grains. Below BIN_FIRST_TREE of them each has a bin: a list. From there on each power of two is
+ * covered by BIN_COLUMNS bins in equal steps, each a treap, ordered by size, then address. Bins lie in rows, for the bits.
  */
 #define BIN_COLUMNS_LOG2	6
 #define BIN_COLUMNS		(1u << BIN_COLUMNS_LOG2)
-#define BIN_ROWS		(64 - 6 - BIN_COLUMNS_LOG2 + 1)
-#define BIN_FIRST_TREE_ROW	2
+#define BIN_FIRST_TREE_LOG2	10
+#define BIN_FIRST_TREE		(1u << BIN_FIRST_TREE_LOG2)
+/* What makes the first tree's bin follow the last list's. */
+#define BIN_ROW_SHIFT		(BIN_FIRST_TREE / BIN_COLUMNS - 1 - (BIN_FIRST_TREE_LOG2 - BIN_COLUMNS_LOG2))
+#define BIN_ROWS		64
+#define BIN_COUNT		(BIN_ROWS * BIN_COLUMNS)
 
 struct bins {
 	uint64_t rows;					/* a bit for each row that has a chunk */
 	uint64_t columns[BIN_ROWS];			/* a bit for each bin of the row that has a chunk */
-	struct chunk *head[BIN_ROWS][BIN_COLUMNS];	/* of the list, or root of the tree */
+	struct chunk *head[BIN_COUNT];			/* of the list, or root of the tree */
 };
 
 void hpi_bins_insert(struct bins *bins, struct chunk *c);
 void hpi_bins_remove(struct bins *bins, struct chunk *c);
 /*
- * The smallest chunk that has room for @bytes, and of those from 8 KiB on the lowest. With an @alignment beyond the
+ * The smallest chunk that has room for @bytes, and of those from 64 KiB on the lowest. With an @alignment beyond the
  * grain the search for the smallest is bounded. NULL: there is none at all.
  */
 struct chunk *hpi_bins_find(const struct bins *bins, uint64_t alignment, uint64_t bytes);
@@ -126,7 +130,7 @@ static inline uintptr_t hpi_table_slot_of(const struct chunk *c)
 struct table {
 	struct table_slot *slots;
 	unsigned int log2;				/* of the number of slots */
-	size_t hashed, used;
+	size_t hashed, most_hashed, used;
 	uintptr_t *map;					/* NULL: none. Written under the arena's lock, read by anybody */
 	uintptr_t map_start;
 	uint64_t map_bytes;				/* of addresses */
@@ -134,10 +138,61 @@ struct table {
 
 int hpi_table_init(struct table *table);
 void hpi_table_free(struct table *table);
-int hpi_table_reserve(struct table *table);		/* room for one more, or -ENOMEM */
-void hpi_table_insert(struct table *table, struct chunk *c);	/* after hpi_table_reserve() */
-struct chunk *hpi_table_find(const struct table *table, uintptr_t addr);
-void hpi_table_remove(struct table *table, uintptr_t addr);	/* must be there */
+int hpi_table_widen(struct table *table);		/* or -ENOMEM */
+void hpi_table_insert_hashed(struct table *table, struct chunk *c);
+struct chunk *hpi_table_find_hashed(const struct table *table, uintptr_t addr);
+void hpi_table_remove_hashed(struct table *table, uintptr_t addr);
+
+static inline int hpi_table_reserve(struct table *table)	/* room for one more, or -ENOMEM */
+{
+	return __builtin_expect(table->hashed < table->most_hashed, 1) ? 0 : hpi_table_widen(table);
+}
+
+/* The map's slot for @addr, or NULL. */
+static inline uintptr_t *hpi_table_map_slot(const struct table *table, uintptr_t addr)
+{
+	uint64_t offset = addr - table->map_start;
+
+	return offset < table->map_bytes ? &table->map[offset / HPI_TABLE_SLOT_BYTES] : NULL;
+}
+
+/* The chunk that starts at @addr, if the map has it. */
+static inline struct chunk *hpi_table_map_chunk(const uintptr_t *slot, uintptr_t addr)
+{
+	uintptr_t value = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	struct chunk *c = value & 1 ? *(struct chunk **)(value - 1) : hpi_table_slot_chunk(value, addr);
+
+	return c && c->addr == addr ? c : NULL;
+}
+
+static inline void hpi_table_insert(struct table *table, struct chunk *c)	/* after hpi_table_reserve() */
+{
+	uintptr_t *slot = c->bytes > HPI_TABLE_SLOT_BYTES ? hpi_table_map_slot(table, c->addr) : NULL;
+
+	table->used++;
+	if (slot && !*slot)
+		__atomic_store_n(slot, hpi_table_slot_of(c), __ATOMIC_RELAXED);
+	else
+		hpi_table_insert_hashed(table, c);
+}
+
+static inline struct chunk *hpi_table_find(const struct table *table, uintptr_t addr)
+{
+	struct chunk *c = hpi_table_map_chunk(hpi_table_map_slot(table, addr), addr);
+
+	return c ? c : hpi_table_find_hashed(table, addr);
+}
+
+static inline void hpi_table_remove(struct table *table, uintptr_t addr)	/* must be there */
+{
+	uintptr_t *slot = hpi_table_map_slot(table, addr);
+
+	table->used--;
+	if (hpi_table_map_chunk(slot, addr))
+		__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
+	else
+		hpi_table_remove_hashed(table, addr);
+}
 
 struct slab;
 
@@ -147,9 +202,29 @@ struct store {
 	size_t spares;
 };
 
-int hpi_store_reserve(struct store *store, size_t chunks);	/* so many spare descriptors, or -ENOMEM */
-struct chunk *hpi_store_take(struct store *store);		/* after hpi_store_reserve() */
-void hpi_store_give(struct store *store, struct chunk *c);
+int hpi_store_refill(struct store *store, size_t chunks);
+
+static inline int hpi_store_reserve(struct store *store, size_t chunks)	/* so many spare descriptors, or -ENOMEM */
+{
+	return __builtin_expect(store->spares >= chunks, 1) ? 0 : hpi_store_refill(store, chunks);
+}
+
+static inline struct chunk *hpi_store_take(struct store *store)		/* after hpi_store_reserve() */
+{
+	struct chunk *c = store->spare;
+
+	store->spare = c->bin_next;
+	store->spares--;
+	return c;
+}
+
+static inline void hpi_store_give(struct store *store, struct chunk *c)
+{
+	c->bin_next = store->spare;
+	store->spare = c;
+	store->spares++;
+}
+
 void hpi_store_free(struct store *store);
 
 /* Memory for bookkeeping, zeroed; aligned to a cache line. Fails where hpi_sys_fault("calloc") says so. */

@@ -5,8 +5,8 @@
  *
  * Within a bin, replays of a training program's allocations decide: exact best fit, lowest address first, maps 4 %
  * more than is live at the peak; taking just any chunk of the right bin 8 to 27 % more. So bins with several sizes
- * are ordered trees. They are treaps, for their few lines: a chunk's priority is a hash of its address, so needs no
- * room. Chunks below 8 KiB lie in lists of one size, in which every step costs the same with 4,000 chunks as with
+ * are ordered trees. They are treaps, for their few lines: a chunk's priority is a hash of its address, kept beside
+ * it. Chunks below 64 KiB lie in lists of one size, in which every step costs the same with 4,000 chunks as with
  * 65,000.
  */
 #include "arena.h"
@@ -16,48 +16,40 @@
 /* How many chunks an aligned request looks at in a bin before it takes one that fits at any address. */
 #define ALIGNED_LOOKS	32
 
-struct bin {
-	unsigned int row, column;
-};
+static inline bool is_list(unsigned int bin)
+{
+	return bin < BIN_FIRST_TREE;
+}
 
 /* @bytes: a multiple of the grain, > 0 */
-static struct bin bin_of(uint64_t bytes)
+static inline unsigned int bin_of(uint64_t bytes)
 {
 	uint64_t grains = bytes / HPI_ARENA_GRAIN;
-	unsigned int msb = 63 - (unsigned int)__builtin_clzll(grains);
 	unsigned int shift;
 
-	if (grains < BIN_COLUMNS)
-		return (struct bin){ 0, (unsigned int)grains };
-	shift = msb - BIN_COLUMNS_LOG2;
-	return (struct bin){ shift + 1, (unsigned int)(grains >> shift) & (BIN_COLUMNS - 1) };
+	if (grains < BIN_FIRST_TREE)
+		return (unsigned int)grains;
+	shift = 63 - (unsigned int)__builtin_clzll(grains) - BIN_COLUMNS_LOG2;
+	return (shift + BIN_ROW_SHIFT) * BIN_COLUMNS + (unsigned int)(grains >> shift);
 }
 
-/* The first bin at or after @bin that has a chunk; false if there is none. */
-static bool bin_seek(const struct bins *bins, struct bin *bin)
+/* The first bin from @bin on that has a chunk; BIN_COUNT if there is none. */
+static inline unsigned int bin_seek(const struct bins *bins, unsigned int bin)
 {
+	unsigned int row = bin / BIN_COLUMNS;
 	uint64_t columns, rows;
 
-	if (bin->row >= BIN_ROWS)
-		return false;
-	columns = bins->columns[bin->row] & (~0ull << bin->column);
+	if (bin >= BIN_COUNT)
+		return BIN_COUNT;
+	columns = bins->columns[row] & (~0ull << bin % BIN_COLUMNS);
 	if (!columns) {
-		rows = bins->rows & ~((2ull << bin->row) - 1);
+		rows = bins->rows & ~((2ull << row) - 1);
 		if (!rows)
-			return false;
-		bin->row = (unsigned int)__builtin_ctzll(rows);
-		columns = bins->columns[bin->row];
+			return BIN_COUNT;
+		row = (unsigned int)__builtin_ctzll(rows);
+		columns = bins->columns[row];
 	}
-	bin->column = (unsigned int)__builtin_ctzll(columns);
-	return true;
-}
-
-static void bin_step(struct bin *bin)
-{
-	if (++bin->column == BIN_COLUMNS) {
-		bin->column = 0;
-		bin->row++;
-	}
+	return row * BIN_COLUMNS + (unsigned int)__builtin_ctzll(columns);
 }
 
 /*
@@ -96,19 +88,20 @@ static bool key_less(uint64_t bytes, uintptr_t addr, const struct chunk *than)
 	return bytes < than->bytes || (bytes == than->bytes && addr < than->addr);
 }
 
-/* Distinct for distinct chunks. Mixed twice: mixed once, chunks at regular distances could make a tree into a line. */
-static uint64_t priority(const struct chunk *c)
+/* Mixed twice: mixed once, chunks at regular distances could make a tree into a line. */
+static inline uint32_t priority_of(const struct chunk *c)
 {
 	uint64_t n = c->addr * 0x9e3779b97f4a7c15ull;	/* 2^64 / golden ratio */
 
-	return (n ^ n >> 32) * 0x9e3779b97f4a7c15ull;
+	return (uint32_t)((n ^ n >> 32) * 0x9e3779b97f4a7c15ull >> 32);
 }
 
 static void tree_insert(struct chunk **link, struct chunk *c)
 {
 	struct chunk **low = &c->left, **high = &c->right, *rest;
 
-	while (*link && priority(*link) > priority(c))
+	c->priority = priority_of(c);
+	while (*link && (*link)->priority > c->priority)
 		link = key_less(c->bytes, c->addr, *link) ? &(*link)->left : &(*link)->right;
 	/* What hung here is divided into what goes below and above @c. */
 	for (rest = *link, *link = c; rest;) {
@@ -133,7 +126,7 @@ static void tree_remove(struct chunk **link, struct chunk *c)
 	while (*link != c)
 		link = key_less(c->bytes, c->addr, *link) ? &(*link)->left : &(*link)->right;
 	while (low && high) {
-		if (priority(low) > priority(high)) {
+		if (low->priority > high->priority) {
 			*link = low;
 			link = &low->right;
 			low = low->right;
@@ -163,47 +156,41 @@ static struct chunk *tree_seek(struct chunk *c, uint64_t bytes, uintptr_t addr)
 }
 
 /* The chunks of a bin in turn, beginning with one of at least @bytes if it is a tree. */
-static struct chunk *bin_first(const struct bins *bins, struct bin bin, uint64_t bytes)
+static inline struct chunk *bin_first(const struct bins *bins, unsigned int bin, uint64_t bytes)
 {
-	struct chunk *head = bins->head[bin.row][bin.column];
-
-	return bin.row < BIN_FIRST_TREE_ROW ? head : tree_seek(head, bytes, 0);
+	return is_list(bin) ? bins->head[bin] : tree_seek(bins->head[bin], bytes, 0);
 }
 
-static struct chunk *bin_next(const struct bins *bins, struct bin bin, const struct chunk *c)
+static struct chunk *bin_next(const struct bins *bins, unsigned int bin, const struct chunk *c)
 {
-	if (bin.row < BIN_FIRST_TREE_ROW)
-		return c->bin_next;
-	return tree_seek(bins->head[bin.row][bin.column], c->bytes, c->addr + 1);
+	return is_list(bin) ? c->bin_next : tree_seek(bins->head[bin], c->bytes, c->addr + 1);
 }
 
 void hpi_bins_insert(struct bins *bins, struct chunk *c)
 {
-	struct bin bin = bin_of(c->bytes);
-	struct chunk **head = &bins->head[bin.row][bin.column];
+	unsigned int bin = bin_of(c->bytes);
 
-	if (bin.row < BIN_FIRST_TREE_ROW)
-		list_insert(head, c);
+	if (is_list(bin))
+		list_insert(&bins->head[bin], c);
 	else
-		tree_insert(head, c);
-	bins->columns[bin.row] |= 1ull << bin.column;
-	bins->rows |= 1ull << bin.row;
+		tree_insert(&bins->head[bin], c);
+	bins->columns[bin / BIN_COLUMNS] |= 1ull << bin % BIN_COLUMNS;
+	bins->rows |= 1ull << bin / BIN_COLUMNS;
 }
 
 void hpi_bins_remove(struct bins *bins, struct chunk *c)
 {
-	struct bin bin = bin_of(c->bytes);
-	struct chunk **head = &bins->head[bin.row][bin.column];
+	unsigned int bin = bin_of(c->bytes);
 
-	if (bin.row < BIN_FIRST_TREE_ROW)
-		list_remove(head, c);
+	if (is_list(bin))
+		list_remove(&bins->head[bin], c);
 	else
-		tree_remove(head, c);
-	if (*head)
+		tree_remove(&bins->head[bin], c);
+	if (bins->head[bin])
 		return;
-	bins->columns[bin.row] &= ~(1ull << bin.column);
-	if (!bins->columns[bin.row])
-		bins->rows &= ~(1ull << bin.row);
+	bins->columns[bin / BIN_COLUMNS] &= ~(1ull << bin % BIN_COLUMNS);
+	if (!bins->columns[bin / BIN_COLUMNS])
+		bins->rows &= ~(1ull << bin / BIN_COLUMNS);
 }
 
 static bool fits(const struct chunk *c, uint64_t alignment, uint64_t bytes)
@@ -217,11 +204,11 @@ static bool fits(const struct chunk *c, uint64_t alignment, uint64_t bytes)
 static struct chunk *search(const struct bins *bins, uint64_t from, uint64_t alignment, uint64_t bytes, size_t count,
 			    size_t looks)
 {
-	struct bin bin = bin_of(from);
+	unsigned int bin = bin_of(from);
 	struct chunk *c;
 	size_t i;
 
-	for (; count && bin_seek(bins, &bin); bin_step(&bin), count--) {
+	for (; count && (bin = bin_seek(bins, bin)) < BIN_COUNT; bin++, count--) {
 		for (c = bin_first(bins, bin, from), i = 0; c && i < looks; c = bin_next(bins, bin, c), i++) {
 			if (fits(c, alignment, bytes))
 				return c;
@@ -230,14 +217,28 @@ static struct chunk *search(const struct bins *bins, uint64_t from, uint64_t ali
 	return NULL;
 }
 
+/* At the grain's alignment. A bin may have only smaller ones; the next that has any has larger ones only. */
+static struct chunk *best_fit(const struct bins *bins, uint64_t bytes)
+{
+	unsigned int own = bin_of(bytes), bin = bin_seek(bins, own);
+	struct chunk *c;
+
+	if (bin == BIN_COUNT)
+		return NULL;
+	c = bin_first(bins, bin, bytes);
+	if (c || bin != own)
+		return c;
+	bin = bin_seek(bins, own + 1);
+	return bin == BIN_COUNT ? NULL : bin_first(bins, bin, bytes);
+}
+
 struct chunk *hpi_bins_find(const struct bins *bins, uint64_t alignment, uint64_t bytes)
 {
 	uint64_t anywhere = bytes + alignment - HPI_ARENA_GRAIN;	/* has room for the block wherever it lies */
 	struct chunk *c;
 
-	/* A bin may have only smaller ones; the next that has any has larger ones only. */
 	if (alignment == HPI_ARENA_GRAIN)
-		return search(bins, bytes, alignment, bytes, 2, 1);
+		return best_fit(bins, bytes);
 	c = search(bins, bytes, alignment, bytes, 2, ALIGNED_LOOKS);
 	if (!c)
 		c = search(bins, anywhere, alignment, bytes, 2, 1);
@@ -249,10 +250,10 @@ struct chunk *hpi_bins_find(const struct bins *bins, uint64_t alignment, uint64_
 
 struct chunk *hpi_bins_holding(const struct bins *bins, uintptr_t addr, uint64_t bytes)
 {
-	struct bin bin = bin_of(bytes);
+	unsigned int bin = bin_of(bytes);
 	struct chunk *c;
 
-	for (; bin_seek(bins, &bin); bin_step(&bin)) {
+	for (; (bin = bin_seek(bins, bin)) < BIN_COUNT; bin++) {
 		for (c = bin_first(bins, bin, bytes); c; c = bin_next(bins, bin, c)) {
 			if (c->addr <= addr && addr + bytes <= chunk_end(c))
 				return c;
@@ -264,45 +265,45 @@ struct chunk *hpi_bins_holding(const struct bins *bins, uintptr_t addr, uint64_t
 uint64_t hpi_bins_largest(const struct bins *bins)
 {
 	const struct chunk *c;
-	unsigned int row;
+	unsigned int row, bin;
 
 	if (!bins->rows)
 		return 0;
 	row = 63 - (unsigned int)__builtin_clzll(bins->rows);
-	c = bins->head[row][63 - (unsigned int)__builtin_clzll(bins->columns[row])];
-	while (row >= BIN_FIRST_TREE_ROW && c->right)
+	bin = row * BIN_COLUMNS + 63 - (unsigned int)__builtin_clzll(bins->columns[row]);
+	c = bins->head[bin];
+	while (!is_list(bin) && c->right)
 		c = c->right;
 	return c->bytes;
 }
 
 /* @c is where it belongs, relative to @prev in the same bin and, in a tree, to its children. */
-static bool in_place(struct bin bin, const struct chunk *prev, const struct chunk *c)
+static bool in_place(unsigned int bin, const struct chunk *prev, const struct chunk *c)
 {
-	struct bin own = bin_of(c->bytes);
-
-	if (c->state != CHUNK_FREE || own.row != bin.row || own.column != bin.column)
+	if (c->state != CHUNK_FREE || bin_of(c->bytes) != bin)
 		return false;
-	if (bin.row < BIN_FIRST_TREE_ROW)
+	if (is_list(bin))
 		return c->bin_prev == prev;
-	return (!c->left || priority(c->left) < priority(c)) && (!c->right || priority(c->right) < priority(c));
+	return (!c->left || c->left->priority <= c->priority) && (!c->right || c->right->priority <= c->priority);
 }
 
 int hpi_bins_check(const struct bins *bins, uint64_t *count)
 {
 	const struct chunk *c, *prev;
-	struct bin bin;
+	unsigned int bin, row;
 
 	*count = 0;
-	for (bin = (struct bin){ 0, 0 }; bin.row < BIN_ROWS; bin_step(&bin)) {
-		c = bins->head[bin.row][bin.column];
-		if (!c != !(bins->columns[bin.row] >> bin.column & 1))
-			return hpi_error(-EUCLEAN, "bin %u.%u: chunks and bit disagree", bin.row, bin.column);
-		if (!bin.column && !bins->columns[bin.row] != !(bins->rows >> bin.row & 1))
-			return hpi_error(-EUCLEAN, "bin row %u: columns and bit disagree", bin.row);
+	for (bin = 0; bin < BIN_COUNT; bin++) {
+		row = bin / BIN_COLUMNS;
+		c = bins->head[bin];
+		if (!c != !(bins->columns[row] >> bin % BIN_COLUMNS & 1))
+			return hpi_error(-EUCLEAN, "bin %u: chunks and bit disagree", bin);
+		if (!bins->columns[row] != !(bins->rows >> row & 1))
+			return hpi_error(-EUCLEAN, "bin row %u: columns and bit disagree", row);
 		for (c = bin_first(bins, bin, 0), prev = NULL; c; prev = c, c = bin_next(bins, bin, c), (*count)++) {
 			if (!in_place(bin, prev, c))
-				return hpi_error(-EUCLEAN, "bin %u.%u: chunk %#lx of %#lx bytes, state %u, is misplaced",
-						 bin.row, bin.column, c->addr, c->bytes, c->state);
+				return hpi_error(-EUCLEAN, "bin %u: chunk %#lx of %#lx bytes, state %u, is misplaced",
+						 bin, c->addr, c->bytes, c->state);
 		}
 	}
 	return 0;

@@ -32,7 +32,7 @@ void *hpi_store_calloc(size_t bytes)
 	return p;
 }
 
-int hpi_store_reserve(struct store *store, size_t chunks)
+int hpi_store_refill(struct store *store, size_t chunks)
 {
 	struct slab *slab;
 	size_t i;
@@ -47,22 +47,6 @@ int hpi_store_reserve(struct store *store, size_t chunks)
 			hpi_store_give(store, &slab->chunks[i]);
 	}
 	return 0;
-}
-
-struct chunk *hpi_store_take(struct store *store)
-{
-	struct chunk *c = store->spare;
-
-	store->spare = c->bin_next;
-	store->spares--;
-	return c;
-}
-
-void hpi_store_give(struct store *store, struct chunk *c)
-{
-	c->bin_next = store->spare;
-	store->spare = c;
-	store->spares++;
 }
 
 void hpi_store_free(struct store *store)
@@ -90,9 +74,14 @@ static size_t slot_of(const struct table *table, uintptr_t addr)
 	return (size_t)(n >> (64 - table->log2));
 }
 
+static size_t most_hashed(unsigned int log2)
+{
+	return ((size_t)1 << log2) / 4 * 3;
+}
+
 int hpi_table_init(struct table *table)
 {
-	*table = (struct table){ .log2 = TABLE_LOG2_MIN };
+	*table = (struct table){ .log2 = TABLE_LOG2_MIN, .most_hashed = most_hashed(TABLE_LOG2_MIN) };
 	table->slots = hpi_store_calloc(sizeof(*table->slots) << table->log2);
 	return table->slots ? 0 : hpi_error(-ENOMEM, "no memory for the table of blocks");
 }
@@ -112,13 +101,11 @@ static void hash_insert(struct table *table, struct chunk *c)
 	table->slots[i] = (struct table_slot){ c->addr, c };
 }
 
-int hpi_table_reserve(struct table *table)
+int hpi_table_widen(struct table *table)
 {
 	struct table wider = { .log2 = table->log2 + 1 };
 	size_t i;
 
-	if (table->hashed < (slot_mask(table) + 1) / 4 * 3)
-		return 0;
 	wider.slots = hpi_store_calloc(sizeof(*wider.slots) << wider.log2);
 	if (!wider.slots)
 		return hpi_error(-ENOMEM, "no memory to grow the table of blocks to %zu bytes",
@@ -130,35 +117,12 @@ int hpi_table_reserve(struct table *table)
 	free(table->slots);
 	table->slots = wider.slots;
 	table->log2 = wider.log2;
+	table->most_hashed = most_hashed(wider.log2);
 	return 0;
 }
 
-/* The map's slot for @addr, or NULL. */
-static uintptr_t *map_slot(const struct table *table, uintptr_t addr)
+void hpi_table_insert_hashed(struct table *table, struct chunk *c)
 {
-	uint64_t offset = addr - table->map_start;
-
-	return offset < table->map_bytes ? &table->map[offset / HPI_TABLE_SLOT_BYTES] : NULL;
-}
-
-/* The chunk that starts at @addr, if the map has it. */
-static struct chunk *map_chunk(const uintptr_t *slot, uintptr_t addr)
-{
-	uintptr_t value = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
-	struct chunk *c = value & 1 ? *(struct chunk **)(value - 1) : hpi_table_slot_chunk(value, addr);
-
-	return c && c->addr == addr ? c : NULL;
-}
-
-void hpi_table_insert(struct table *table, struct chunk *c)
-{
-	uintptr_t *slot = c->bytes > HPI_TABLE_SLOT_BYTES ? map_slot(table, c->addr) : NULL;
-
-	table->used++;
-	if (slot && !*slot) {
-		__atomic_store_n(slot, hpi_table_slot_of(c), __ATOMIC_RELAXED);
-		return;
-	}
 	hash_insert(table, c);
 	table->hashed++;
 }
@@ -172,16 +136,12 @@ static size_t slot_find(const struct table *table, uintptr_t addr)
 	return i;
 }
 
-struct chunk *hpi_table_find(const struct table *table, uintptr_t addr)
+struct chunk *hpi_table_find_hashed(const struct table *table, uintptr_t addr)
 {
-	struct chunk *c = map_chunk(map_slot(table, addr), addr);
-
-	if (c)
-		return c;
 	return addr ? table->slots[slot_find(table, addr)].chunk : NULL;
 }
 
-static void hash_remove(struct table *table, uintptr_t addr)
+void hpi_table_remove_hashed(struct table *table, uintptr_t addr)
 {
 	size_t mask = slot_mask(table), hole = slot_find(table, addr), i, home;
 
@@ -194,17 +154,5 @@ static void hash_remove(struct table *table, uintptr_t addr)
 		hole = i;
 	}
 	table->slots[hole] = (struct table_slot){ 0, NULL };
-}
-
-void hpi_table_remove(struct table *table, uintptr_t addr)
-{
-	uintptr_t *slot = map_slot(table, addr);
-
-	table->used--;
-	if (map_chunk(slot, addr)) {
-		__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
-		return;
-	}
-	hash_remove(table, addr);
 	table->hashed--;
 }

@@ -70,9 +70,9 @@ static int fail(struct hugepin_pool *pool, int err, void *const out[], size_t co
 	snprintf(text, sizeof(text), "%s", hugepin_error());
 	while (count)
 		hpi_block_free(pool, out[--count]);
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	pool->failed_allocs++;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return hpi_error(err, "%s", text);
 }
 

@@ -53,11 +53,10 @@ static void *fail(int err)
 
 static void extent_stats(const struct hugepin_pool *pool, const struct hpi_extent *extent, struct hpi_arena_stats *out)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 
-	pthread_mutex_lock(lock);
+	hpi_pool_lock(pool);
 	hpi_arena_stats(extent->space.arena, out);
-	pthread_mutex_unlock(lock);
+	hpi_pool_unlock(pool);
 }
 
 static void drop_extent(struct hpi_extent *extent)
@@ -230,13 +229,13 @@ static int try_take(struct hugepin_pool *pool, struct hpi_arena *arena, void *at
 {
 	void *p;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	p = at ? hpi_arena_alloc_at(arena, at, bytes, zeroed) : hpi_arena_alloc(arena, HPI_POOL_GRAIN, bytes, zeroed);
 	if (p) {
 		pool->allocs++;
 		hpi_pool_note_peaks(pool);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	if (!p)
 		return -errno;
 	*out = p;
@@ -436,9 +435,9 @@ static void *take(struct hugepin_plan *plan, uint64_t bytes, unsigned int flags,
 	}
 	if (!err)
 		return p;
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	pool->failed_allocs++;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return fail(err);
 }
 

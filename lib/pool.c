@@ -48,17 +48,6 @@ static int open_books(struct hugepin_pool *pool)
 	return err;
 }
 
-/* It is held for a few hundred instructions: who finds it taken looks again for a moment before going to sleep. */
-static void init_lock(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-	pthread_mutex_init(lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int device, struct hugepin_pool **out)
 {
 	struct hugepin_pool *pool;
@@ -79,7 +68,7 @@ static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int 
 		return err;
 	}
 	pthread_mutex_init(&pool->growth, NULL);
-	init_lock(&pool->lock);
+	hpi_pool_lock_init(pool);
 	pthread_mutex_init(&pool->garbage.lock, NULL);
 	pthread_cond_init(&pool->garbage.wake, NULL);
 	hpi_ahead_init(pool);
@@ -177,7 +166,7 @@ int hugepin_pool_destroy(struct hugepin_pool *pool)
 		pthread_cond_destroy(&pool->garbage.wake);
 		pthread_mutex_destroy(&pool->garbage.lock);
 		hpi_ahead_end(pool);
-		pthread_mutex_destroy(&pool->lock);
+		hpi_pool_lock_end(pool);
 		pthread_mutex_destroy(&pool->growth);
 	}
 	hpi_pools_remove(pool);
@@ -199,9 +188,9 @@ void *hpi_pool_allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t 
 			hpi_block_free(pool, p);
 	}
 	if (err) {
-		pthread_mutex_lock(&pool->lock);
+		hpi_pool_lock(pool);
 		pool->failed_allocs++;
-		pthread_mutex_unlock(&pool->lock);
+		hpi_pool_unlock(pool);
 		return fail(err);
 	}
 	return p;
@@ -289,9 +278,9 @@ static bool is_zero_size_block(struct hugepin_pool *pool, const void *ptr)
 {
 	bool is_block;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	is_block = hpi_arena_block_bytes(pool->zero_size, ptr) == 0;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return is_block;
 }
 

@@ -10,8 +10,9 @@
  * space before it lacks. Segments of different rungs never touch: a block has one page size and one provider. A gap
  * is what a trimmed segment left, or what keeps two rungs apart; new segments go into gaps too.
  *
- * Locks: growth, then garbage.lock or lock, of which neither is held over the other. growth is held over mapping and registering, which take long; lock never is, so blocks
- * come and go while the pool grows. The table of segments is changed under both, read under either.
+ * Locks: growth, then garbage.lock or lock, of which neither is held over the other. growth is held over mapping and
+ * registering, which take long; lock never is, so blocks come and go while the pool grows. The table of segments is
+ * changed under both, read under either.
  */
 #ifndef HUGEPIN_POOL_H
 #define HUGEPIN_POOL_H
@@ -107,6 +108,17 @@ struct hpi_garbage {
 	bool reaping, stop;
 };
 
+struct cache;
+
+/* See pool_lock.c. */
+struct hpi_pool_lock {
+	pthread_mutex_t mutex;
+	struct cache *owner;			/* whose thread needs no mutex; written with the mutex held */
+	struct cache *holder;			/* the owner, while it holds it without */
+	struct cache *last;			/* who took the mutex last, and how often in a row */
+	unsigned int streak, patience;
+};
+
 struct hugepin_pool {
 	struct hugepin_context *ctx;
 	enum hugepin_pool_kind kind;
@@ -139,7 +151,7 @@ struct hugepin_pool {
 	pthread_mutex_t growth;
 	unsigned int warned[HPI_LADDER_MAX];	/* causes told, a bit each, by rung */
 
-	pthread_mutex_t lock;
+	struct hpi_pool_lock lock;		/* of the rest */
 	struct hpi_arena *arena;
 	struct hpi_caches *caches;		/* NULL: none */
 	bool stopped;				/* they are, by the holder of this lock */
@@ -157,6 +169,13 @@ struct hugepin_pool {
 	struct hpi_ahead ahead;
 	struct hpi_watches watches;
 };
+
+/* ---- pool_lock.c ---- */
+
+void hpi_pool_lock(const struct hugepin_pool *pool);
+void hpi_pool_unlock(const struct hugepin_pool *pool);
+void hpi_pool_lock_init(struct hugepin_pool *pool);
+void hpi_pool_lock_end(struct hugepin_pool *pool);
 
 /* ---- pool.c ---- */
 

@@ -72,10 +72,10 @@ static __attribute__((noinline)) bool refill(struct hugepin_pool *pool, struct c
 {
 	if (!cache->room[class])
 		return false;
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	hpi_cache_add_counts(cache);
 	cache->filled[class] = hpi_small_take(pool, class, cache->stack[class], (cache->room[class] + 1) / 2);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return cache->filled[class];
 }
 
@@ -129,11 +129,11 @@ static __attribute__((noinline)) void spill(struct hugepin_pool *pool, struct ca
 	struct small *stack = cache->stack[class];
 	unsigned int i, half = (cache->room[class] + 1) / 2;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	hpi_cache_add_counts(cache);
 	for (i = 0; i < half; i++)
 		hpi_small_give(pool, &stack[i]);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	cache->filled[class] -= half;
 	memmove(stack, stack + half, cache->filled[class] * sizeof(*stack));
 }
@@ -156,10 +156,10 @@ static inline int give_small(struct hugepin_pool *pool, struct cache *cache, str
 /* Half of what is kept goes, so that the next blocks need no lock. */
 static __attribute__((noinline)) void make_room(struct hugepin_pool *pool, struct cache *cache)
 {
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	hpi_cache_add_counts(cache);
 	hpi_keep_give(cache, cache->may_keep_bytes / 2);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 }
 
 static inline int give_whole(struct hugepin_pool *pool, struct cache *cache, void *ptr, uint64_t offset)
@@ -224,7 +224,7 @@ static void lock_books(struct hugepin_pool *pool)
 {
 	struct cache *cache = cache_of(pool);
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	if (cache)
 		hpi_cache_add_counts(cache);
 }
@@ -241,7 +241,7 @@ static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, b
 		pool->allocs++;
 		hpi_pool_note_peaks(pool);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	if (!p)
 		return -errno;
 	*out = p;
@@ -253,9 +253,9 @@ static int reserve_books(struct hugepin_pool *pool)
 {
 	int err;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	err = hpi_arena_reserve(pool->arena);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -335,7 +335,7 @@ static int cut(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, 
 {
 	int err = 0;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	for (*done = 0; *done + 1 < count && !err; ++*done) {
 		total -= hpi_round_up(sizes[*done], HPI_POOL_GRAIN);
 		err = hpi_arena_split(pool->arena, out[*done], sizes[*done], total);
@@ -344,7 +344,7 @@ static int cut(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, 
 		out[*done + 1] = (char *)out[*done] + hpi_round_up(sizes[*done], HPI_POOL_GRAIN);
 	}
 	pool->allocs += *done;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -411,7 +411,7 @@ int hpi_block_free(struct hugepin_pool *pool, void *ptr)
 		return 0;
 	lock_books(pool);
 	err = free_locked(pool, ptr);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -438,7 +438,7 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
 		if (!err)
 			pool->frees++;
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -467,7 +467,7 @@ int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes)
 		pool->allocs++;
 		hpi_pool_note_peaks(pool);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -476,7 +476,7 @@ void hpi_block_return(struct hugepin_pool *pool, void *ptr)
 	struct span *span;
 	uint16_t *state;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	span = small_at(pool, ptr, &state);
 	if (span) {
 		*state = 0;
@@ -485,7 +485,7 @@ void hpi_block_return(struct hugepin_pool *pool, void *ptr)
 	} else {
 		hpi_arena_return(arena_of(pool, ptr), ptr);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 }
 
 /* ---- of one block ---- */
@@ -495,12 +495,12 @@ uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr)
 	uint16_t *state;
 	uint64_t bytes;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	if (small_at(pool, ptr, &state))
 		bytes = is_in_use(state) ? *state - 1u : UINT64_MAX;
 	else
 		bytes = hpi_arena_block_bytes(arena_of(pool, ptr), ptr);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return bytes;
 }
 
@@ -510,7 +510,7 @@ uint64_t hpi_block_usable(struct hugepin_pool *pool, const void *ptr)
 	uint16_t *state;
 	uint64_t bytes;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	span = small_at(pool, ptr, &state);
 	if (span) {
 		bytes = is_in_use(state) ? span->bytes : UINT64_MAX;
@@ -519,7 +519,7 @@ uint64_t hpi_block_usable(struct hugepin_pool *pool, const void *ptr)
 		if (bytes != UINT64_MAX)
 			bytes = hpi_round_up(bytes, HPI_POOL_GRAIN);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return bytes;
 }
 
@@ -551,7 +551,7 @@ static int resize(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t
 	}
 	if (!err)
 		hpi_pool_note_peaks(pool);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 

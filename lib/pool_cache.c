@@ -165,9 +165,9 @@ static struct cache *add_cache(struct hugepin_pool *pool)
 	if (!cache)
 		return NULL;
 	cache->pool = pool;
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	grant(pool->caches, cache);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	cache->next = pool->caches->first;
 	__atomic_store_n(&pool->caches->first, cache, __ATOMIC_RELEASE);
 	return cache;
@@ -227,8 +227,7 @@ static bool is_only_mine(const struct hpi_caches *caches)
 	return !caches->first || (!caches->first->next && caches->first->thread == &of_thread);
 }
 
-/* Every thread of the process has executed a barrier since the call. */
-static bool barrier(void)
+bool hpi_cache_barrier(void)
 {
 	if (hpi_cache_heavy)		/* both sides' stores are sequentially consistent then */
 		return true;
@@ -258,7 +257,7 @@ static bool stop(struct hugepin_pool *pool)
 	pthread_mutex_lock(&caches->lock);
 	for (c = caches->first; c; c = c->next)
 		__atomic_store_n(&c->stop, 1, __ATOMIC_SEQ_CST);
-	if (!is_only_mine(caches) && !barrier()) {
+	if (!is_only_mine(caches) && !hpi_cache_barrier()) {
 		resume(caches);
 		return false;
 	}
@@ -287,9 +286,9 @@ bool hpi_caches_are_worth_it(struct hugepin_pool *pool)
 
 	if (!pool->caches)
 		return false;
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	worth_it = pool->allocs - pool->caches->emptied_at >= EMPTY_INTERVAL;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return worth_it;
 }
 
@@ -301,13 +300,13 @@ bool hpi_caches_empty(struct hugepin_pool *pool)
 
 	if (!stop(pool))
 		return false;
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	before = pool->arena->active;
 	for (c = pool->caches->first; c; c = c->next)
 		empty(pool, c);
 	freed = pool->arena->active < before;
 	pool->caches->emptied_at = pool->allocs;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	resume(pool->caches);
 	return freed;
 }
@@ -342,7 +341,7 @@ void hpi_caches_lock(struct hugepin_pool *pool)
 	struct cache *c;
 	bool stopped = stop(pool);
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	for (c = stopped ? pool->caches->first : NULL; c; c = c->next)
 		hpi_cache_add_counts(c);
 	pool->stopped = stopped;
@@ -352,7 +351,7 @@ void hpi_caches_unlock(struct hugepin_pool *pool)
 {
 	bool stopped = pool->stopped;
 
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	if (stopped)
 		resume(pool->caches);
 }

@@ -84,6 +84,7 @@ struct cache {
 	/* The first line is all that a common call writes here, beside a stack. */
 	uint32_t entered;			/* by its thread */
 	uint32_t stop;				/* by others: the thread has to wait */
+	uint32_t holds;				/* its thread holds the pool's lock as its owner */
 	struct counts counts;
 	int64_t high_active, high_requested;	/* highest since the counts were last added to the pool's */
 
@@ -134,6 +135,7 @@ extern _Thread_local struct hpi_cache_hot {
 } hpi_cache_hot[HPI_CACHE_HOT] __attribute__((tls_model("initial-exec")));
 
 struct cache *hpi_cache_find(struct hugepin_pool *pool);	/* this thread's; makes it. NULL: no memory */
+bool hpi_cache_barrier(void);			/* every thread of the process has run one since; false: no */
 void hpi_cache_wait(struct cache *cache);		/* until they are no longer stopped */
 void hpi_cache_add_counts(struct cache *cache);		/* needs the pool's lock, and the cache */
 
@@ -157,6 +159,45 @@ static inline bool cache_enter(struct cache *cache)
 static inline void cache_leave(struct cache *cache)
 {
 	__atomic_store_n(&cache->entered, 0, __ATOMIC_RELEASE);
+}
+
+/* This thread's, if it used the pool lately; or NULL. */
+static inline struct cache *cache_at_hand(const struct hugepin_pool *pool)
+{
+	const struct hpi_cache_hot *hot;
+
+	if (!pool->caches)
+		return NULL;
+	hot = &hpi_cache_hot[pool->caches->id % HPI_CACHE_HOT];
+	return __builtin_expect(hot->id == pool->caches->id, 1) ? hot->cache : NULL;
+}
+
+/* ---- pool_lock.c ---- */
+
+void hpi_pool_lock_mutex(struct hugepin_pool *pool, struct cache *cache);	/* @cache: this thread's, or NULL */
+
+static inline void pool_lock_as(struct hugepin_pool *pool, struct cache *cache)
+{
+	if (__builtin_expect(cache && __atomic_load_n(&pool->lock.owner, __ATOMIC_RELAXED) == cache, 1)) {
+		__atomic_store_n(&cache->holds, 1, __ATOMIC_RELAXED);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		if (__builtin_expect(__atomic_load_n(&pool->lock.owner, __ATOMIC_ACQUIRE) == cache, 1)) {
+			pool->lock.holder = cache;
+			return;
+		}
+		__atomic_store_n(&cache->holds, 0, __ATOMIC_RELEASE);
+	}
+	hpi_pool_lock_mutex(pool, cache);
+}
+
+static inline void pool_unlock(struct hugepin_pool *pool)
+{
+	struct cache *holder = pool->lock.holder;
+
+	if (__builtin_expect(!!holder, 1))
+		__atomic_store_n(&holder->holds, 0, __ATOMIC_RELEASE);
+	else
+		pthread_mutex_unlock(&pool->lock.mutex);
 }
 
 /* Written by its thread alone, while others may look. */

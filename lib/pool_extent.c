@@ -141,10 +141,10 @@ static bool begins_free(struct hugepin_pool *pool, const struct hpi_extent *exte
 	uint64_t mapped;
 	bool free;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	mapped = hpi_arena_mapped(extent->space.arena);
 	free = !mapped || hpi_arena_is_free(extent->space.arena, extent->space.start, mapped);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return free && !has_leaving_segment(pool, extent);
 }
 
@@ -163,10 +163,10 @@ int hpi_extent_get(struct hugepin_pool *pool, uint64_t bytes, bool clean, struct
 		if (err)
 			return err;
 		extent->clean = clean;
-		pthread_mutex_lock(&pool->lock);
+		hpi_pool_lock(pool);
 		extent->next = pool->extents;
 		pool->extents = extent;
-		pthread_mutex_unlock(&pool->lock);
+		hpi_pool_unlock(pool);
 	}
 	extent->taken = true;
 	*out = extent;

@@ -77,9 +77,9 @@ static bool is_registered(struct hugepin_pool *pool)
 {
 	bool registered;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	registered = pool->registered_bytes;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return registered;
 }
 

@@ -33,14 +33,13 @@ void hpi_pools_remove(struct hugepin_pool *pool)
 
 static bool holds(const struct hugepin_pool *pool, const void *ptr)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 	bool found;
 
 	if (hpi_block_is_empty(pool, ptr))
 		return true;
-	pthread_mutex_lock(lock);
+	hpi_pool_lock(pool);
 	found = hpi_segment_of(pool, ptr);
-	pthread_mutex_unlock(lock);
+	hpi_pool_unlock(pool);
 	return found;
 }
 

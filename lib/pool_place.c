@@ -87,14 +87,13 @@ static bool place_in_gap(const struct hugepin_pool *pool, const struct hpi_arena
 bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *space, size_t rung, uint64_t alignment,
 		     uint64_t bytes, struct place *out)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 	struct place place;
 	size_t i, first, end;
 	bool found = false;
 
 	if (bytes > (uint64_t)(space->end - space->start))
 		return false;
-	pthread_mutex_lock(lock);
+	hpi_pool_lock(pool);
 	segments_in(pool, space, &first, &end);
 	for (i = first; i <= end; i++) {
 		struct gap gap = gap_before(pool, space, i, first, end);
@@ -105,7 +104,7 @@ bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *sp
 		*out = place;
 		found = true;
 	}
-	pthread_mutex_unlock(lock);
+	hpi_pool_unlock(pool);
 	return found;
 }
 
@@ -133,7 +132,6 @@ bool hpi_place_more(const struct hugepin_pool *pool, size_t rung, uint64_t bytes
 bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const void *ptr, uint64_t old, uint64_t bytes,
 			 struct place *out)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 	const char *behind = (const char *)ptr + hpi_round_up(old, HPI_POOL_GRAIN);
 	const struct hpi_space space = hpi_space_at(pool, ptr);
 	size_t i, first, end;
@@ -141,7 +139,7 @@ bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const voi
 
 	if (bytes > (uint64_t)(space.end - space.start))
 		return false;
-	pthread_mutex_lock(lock);
+	hpi_pool_lock(pool);
 	segments_in(pool, &space, &first, &end);
 	for (i = first + 1; i <= end && !found; i++) {
 		struct gap gap = gap_before(pool, &space, i, first, end);
@@ -151,6 +149,6 @@ bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const voi
 		out->addr = gap.start;
 		found = measure(pool, &gap, rung, (uintptr_t)ptr + bytes, out);
 	}
-	pthread_mutex_unlock(lock);
+	hpi_pool_unlock(pool);
 	return found;
 }

@@ -25,13 +25,13 @@ static int table_reserve(struct hugepin_pool *pool)
 	segments = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(room, sizeof(*segments));
 	if (!segments)
 		return hpi_error(-ENOMEM, "%s pool: no memory for a table of %zu segments", hpi_pool_name(pool), room);
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	if (pool->segment_count)
 		memcpy(segments, pool->segments, pool->segment_count * sizeof(*segments));
 	free(pool->segments);
 	pool->segments = segments;
 	pool->segment_room = room;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return 0;
 }
 
@@ -42,33 +42,33 @@ static size_t table_insert(struct hugepin_pool *pool, const struct hpi_mapping *
 
 	while (at < pool->segment_count && pool->segments[at].mapping.addr < mapping->addr)
 		at++;
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	memmove(&pool->segments[at + 1], &pool->segments[at], (pool->segment_count - at) * sizeof(pool->segments[0]));
 	pool->segments[at] = (struct segment){ .mapping = *mapping, .rung = rung, .leaving = true };
 	pool->segment_count++;
 	pool->leaving_bytes += mapping->bytes;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return at;
 }
 
 static void table_remove(struct hugepin_pool *pool, size_t at)
 {
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	pool->leaving_bytes -= pool->segments[at].mapping.bytes;
 	pool->segment_count--;
 	memmove(&pool->segments[at], &pool->segments[at + 1], (pool->segment_count - at) * sizeof(pool->segments[0]));
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 }
 
 static void set_registered(struct hugepin_pool *pool, struct segment *segment, bool registered)
 {
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	segment->registered = registered;
 	if (registered)
 		pool->registered_bytes += segment->mapping.bytes;
 	else
 		pool->registered_bytes -= segment->mapping.bytes;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 }
 
 /* Out with a segment that is leaving; or it stays so. */
@@ -112,7 +112,7 @@ static int enter(struct hugepin_pool *pool, struct segment *segment)
 	const struct hpi_mapping *mapping = &segment->mapping;
 	int err;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	err = hpi_arena_add(hpi_space_at(pool, mapping->addr).arena, mapping->addr, mapping->bytes, mapping->zeroed);
 	if (!err) {
 		segment->leaving = false;
@@ -120,7 +120,7 @@ static int enter(struct hugepin_pool *pool, struct segment *segment)
 		pool->fallbacks += segment->rung > 0;
 		hpi_pool_note_peaks(pool);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -171,14 +171,14 @@ static int part(struct hugepin_pool *pool, struct segment *segment)
 {
 	int err;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	err = hpi_arena_remove(hpi_space_at(pool, segment->mapping.addr).arena, segment->mapping.addr,
 			       segment->mapping.bytes);
 	if (!err) {
 		segment->leaving = true;
 		pool->leaving_bytes += segment->mapping.bytes;
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -208,11 +208,11 @@ static bool is_idle(struct hugepin_pool *pool, const struct segment *segment)
 {
 	bool idle;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	idle = !hpi_extent_is_taken(pool, segment->mapping.addr) &&
 	       hpi_arena_is_free(hpi_space_at(pool, segment->mapping.addr).arena, segment->mapping.addr,
 				 segment->mapping.bytes);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return idle;
 }
 

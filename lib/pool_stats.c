@@ -116,18 +116,17 @@ void hpi_segment_describe(const struct hugepin_pool *pool, const struct segment 
 
 int hugepin_pool_segment(const struct hugepin_pool *pool, size_t position, struct hugepin_segment_info *info)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 	struct hugepin_segment_info ours;
 	size_t count;
 	int err = hpi_context_check(pool->ctx);
 
 	if (err)
 		return err;
-	pthread_mutex_lock(lock);
+	hpi_pool_lock(pool);
 	count = pool->segment_count;
 	if (position < count)
 		hpi_segment_describe(pool, &pool->segments[position], &ours);
-	pthread_mutex_unlock(lock);
+	hpi_pool_unlock(pool);
 	if (position >= count)
 		return hpi_error(-ENOENT, "segment %zu of %zu", position, count);
 	return hpi_pool_answer(info, info->size, &ours, sizeof(ours));
@@ -155,18 +154,17 @@ const struct segment *hpi_segment_of(const struct hugepin_pool *pool, const void
 /* Any address within a block will do: a block may span segments, and so the caller can ask for each. */
 int hugepin_block_segment(const struct hugepin_pool *pool, const void *ptr, struct hugepin_segment_info *info)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock;
 	struct hugepin_segment_info ours;
 	const struct segment *segment;
 	int err = hpi_context_check(pool->ctx);
 
 	if (err)
 		return err;
-	pthread_mutex_lock(lock);
+	hpi_pool_lock(pool);
 	segment = hpi_segment_of(pool, ptr);
 	if (segment)
 		hpi_segment_describe(pool, segment, &ours);
-	pthread_mutex_unlock(lock);
+	hpi_pool_unlock(pool);
 	if (!segment)
 		return hpi_error(-ENOENT, "%p is in no segment of the %s pool", ptr, hpi_pool_name(pool));
 	return hpi_pool_answer(info, info->size, &ours, sizeof(ours));

@@ -144,7 +144,7 @@ static int open_or_create(struct hugepin_pool *pool, struct wish *wish, int *fou
 /* Needs growth held. @sign: 1 opened, -1 closed. */
 static void count(struct hugepin_pool *pool, const struct hugepin_variable *variable, int sign)
 {
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	pool->variables += (uint64_t)sign;
 	pool->variable_bytes += (uint64_t)sign * hugepin_region_bytes(variable->region);
 	pool->variable_requested += (uint64_t)sign * variable->requested;
@@ -153,7 +153,7 @@ static void count(struct hugepin_pool *pool, const struct hugepin_variable *vari
 	else
 		pool->frees++;
 	hpi_pool_note_peaks(pool);
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 }
 
 static int open_locked(struct hugepin_pool *pool, struct wish *wish, int *found, struct hugepin_variable *variable)

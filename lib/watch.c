@@ -83,7 +83,7 @@ static bool take_new(struct hugepin_pool *pool, struct hugepin_segment_info *inf
 	bool found = false;
 	size_t i;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	for (i = 0; i < pool->segment_count && !found; i++) {
 		struct segment *segment = &pool->segments[i];
 
@@ -93,7 +93,7 @@ static bool take_new(struct hugepin_pool *pool, struct hugepin_segment_info *inf
 			hpi_segment_describe(pool, segment, info);
 		}
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return found;
 }
 
@@ -126,7 +126,7 @@ static bool take_leaving(struct hugepin_pool *pool, struct hugepin_segment_info 
 	bool found = false;
 	size_t i;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	for (i = 0; i < pool->segment_count && !found; i++) {
 		struct segment *segment = &pool->segments[i];
 
@@ -136,7 +136,7 @@ static bool take_leaving(struct hugepin_pool *pool, struct hugepin_segment_info 
 			hpi_segment_describe(pool, segment, info);
 		}
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	return found;
 }
 
@@ -168,19 +168,19 @@ static int tell_known(struct hugepin_pool *pool, const struct hugepin_watch *wat
 	struct hugepin_segment_info *known;
 	size_t count, i, room = 0, n = 0;
 
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	count = pool->segment_count;
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	known = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(count ? count : 1, sizeof(*known));
 	if (!known)
 		return -ENOMEM;
 	room = count;
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	for (i = 0; i < pool->segment_count && n < room; i++) {
 		if (pool->segments[i].told)
 			hpi_segment_describe(pool, &pool->segments[i], &known[n++]);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	for (i = 0; i < n; i++)
 		watch->fn(HUGEPIN_SEGMENT_CAME, &known[i], watch->arg);
 	free(known);

@@ -79,15 +79,15 @@ static void of_equal_chunks_the_lowest_is_taken(void **state)
 	char *hole[64];
 	size_t i;
 
-	assert_int_equal(hpi_arena_add(arena, BASE, HPI_MIB(4), false), 0);
+	assert_int_equal(hpi_arena_add(arena, BASE, HPI_MIB(8), false), 0);
 	for (i = 0; i < 64; i++) {
-		hole[i] = take(arena, 20 * KIB);
+		hole[i] = take(arena, 80 * KIB);
 		take(arena, 64);
 	}
 	for (i = 0; i < 64; i++)
 		assert_int_equal(hpi_arena_free(arena, hole[(i * 37 + 11) % 64]), 0);
 	for (i = 0; i < 64; i++)
-		assert_ptr_equal(take(arena, 20 * KIB), hole[i]);
+		assert_ptr_equal(take(arena, 80 * KIB), hole[i]);
 }
 
 static void freed_neighbours_become_one_chunk_in_every_order(void **state)

@@ -392,13 +392,13 @@ static pid_t fork_with_locks_held(void)
 	pthread_mutex_lock(&pool->ahead.lock);
 	pthread_mutex_lock(&pool->growth);
 	pthread_mutex_lock(&pool->garbage.lock);
-	pthread_mutex_lock(&pool->lock);
+	hpi_pool_lock(pool);
 	pid = fork();
 	if (!pid) {
 		alarm(CHILD_SECONDS);
 		return 0;
 	}
-	pthread_mutex_unlock(&pool->lock);
+	hpi_pool_unlock(pool);
 	pthread_mutex_unlock(&pool->garbage.lock);
 	pthread_mutex_unlock(&pool->growth);
 	pthread_mutex_unlock(&pool->ahead.lock);

@@ -295,11 +295,11 @@ static inline struct hugepin_pool_stats stats_of(const struct hugepin_pool *pool
 	assert_int_equal(stats.active_bytes + stats.cached_bytes + stats.deferred_bytes + stats.free_bytes,
 			 stats.mapped_bytes);
 	assert_int_equal(stats.wasted_bytes, stats.active_bytes - stats.requested_bytes);
-	pthread_mutex_lock((pthread_mutex_t *)&pool->lock);	/* threads of the pool's own may be at work */
+	hpi_pool_lock(pool);	/* threads of the pool's own may be at work */
 	err = hpi_arena_check(pool->arena);
 	for (extent = pool->extents; extent && !err; extent = extent->next)
 		err = hpi_arena_check(extent->space.arena);
-	pthread_mutex_unlock((pthread_mutex_t *)&pool->lock);
+	hpi_pool_unlock(pool);
 	assert_int_equal(err, 0);
 	return stats;
 }
