@@ -42,3 +42,4 @@ coverage:
 -include tests/fuzz/fuzz.mk
 -include tests/cases/container/container.mk
 -include tests/cases/options/options.mk
+-include tests/model/model.mk
