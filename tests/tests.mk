@@ -43,3 +43,4 @@ coverage:
 -include tests/cases/container/container.mk
 -include tests/cases/options/options.mk
 -include tests/model/model.mk
+-include tests/fuzz/kernel/kernel.mk
