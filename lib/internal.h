@@ -372,13 +372,13 @@ struct hpi_provider {
 	const char *name;
 	enum hugepin_provider id;
 	unsigned int classes;			/* it can give at all */
-	/* Memory lies where its source puts it, beside every window, and is pinned: it is neither extended nor registered. */
-	bool places_itself;
 	/* All or nothing; every page resident on success, else an error with numbers and nothing mapped (a reservation at
 	 * @addr is put back as PROT_NONE). */
 	int (*map)(struct hugepin_context *ctx, const struct hpi_request *request, struct hpi_mapping *out);
 	/* @reserve: leave a PROT_NONE reservation behind instead of a hole. */
 	int (*unmap)(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
+	/* Memory lies where its source puts it, beside every window, and is pinned: it is neither extended nor registered. */
+	bool places_itself;
 };
 extern const struct hpi_provider hpi_provider_kmod, hpi_provider_hugetlb, hpi_provider_thp, hpi_provider_base;
 extern const struct hpi_provider hpi_provider_device, hpi_provider_runtime;
