@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl adopt: take pages over from the kernel's hugetlb pool, without their being anybody's in between. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <signal.h>
@@ -305,43 +304,22 @@ static int parse(struct adopt_request *request, char *const *arguments, struct m
 	return 0;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "dry-run", no_argument, NULL, 'n' },
-		{ "partial", no_argument, NULL, 'p' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+	struct adopt_request request = {
+		.dry_run = option_given(line, 'n'),
+		.adoption.partial = option_given(line, 'p'),
+		.json = option_given(line, 'j'),
 	};
-	struct adopt_request request = { 0 };
 	struct message why;
-	int option;
 
-	while ((option = getopt_long(argc, argv, "npjh", options, NULL)) != -1) {
-		switch (option) {
-		case 'n':
-			request.dry_run = true;
-			break;
-		case 'p':
-			request.adoption.partial = true;
-			break;
-		case 'j':
-			request.json = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
+	if (nr_words != 3) {
+		complain("adopt takes NODE CLASS COUNT, %zu arguments were given", nr_words);
+		return usage_error(&command_adopt);
 	}
-	if (argc - optind != 3) {
-		complain("adopt takes NODE CLASS COUNT, %d arguments were given", argc - optind);
-		return usage_error(self);
-	}
-	if (parse(&request, argv + optind, &why)) {
+	if (parse(&request, words, &why)) {
 		complain("%s", why.text);
-		return usage_error(self);
+		return usage_error(&command_adopt);
 	}
 	return adopt(&request);
 }
@@ -350,16 +328,18 @@ const struct command command_adopt = {
 	.name = "adopt",
 	.arguments = "[--dry-run] [--partial] [--json] NODE CLASS COUNT",
 	.summary = "take pages over from the kernel's hugetlb pool",
+	.options = {
+		{ 'n', "dry-run", NULL, "check everything, say what would move, change nothing" },
+		{ 'p', "partial", NULL,
+		  "keep what was moved when the rest cannot be; else everything goes back" },
+		{ 'j', "json", NULL, "machine-readable" },
+	},
 	.help = "  NODE    a node's number\n"
 		"  CLASS   1G or 2M\n"
 		"  COUNT   pages to move, or all: every one that is free and promised to nobody\n"
 		"\n"
-		"  -n, --dry-run   check everything, say what would move, change nothing\n"
-		"  -p, --partial   keep what was moved when the rest cannot be; else everything goes back\n"
-		"  -j, --json      machine-readable\n"
-		"  -h, --help      this text\n"
-		"\n"
 		"A few pages at a time leave the hugetlb pool and are reserved at once; what the reserve does not get\n"
 		"goes back. Pages that others took in between are told, and the exit status is 1.\n",
+	.takes_words = true,
 	.run = run,
 };

@@ -1,48 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * hugepinctl completion: what the shells complete, written from the same tables that the help is printed from. An
- * option is a line of a command's help, "  -j, --json   ..." or "  -o, --output FILE   ..."; arguments are told by
- * the words of its usage line.
+ * hugepinctl completion: what the shells complete, written from the same tables that the help is printed from:
+ * options from a command's own, arguments by the words of its usage line.
  */
 #include <ctype.h>
 #include <string.h>
 
 #include "hugepinctl.h"
-
-struct option_line {
-	char letter;
-	char name[32], argument[16];	/* "" without one */
-	char text[128];
-};
-
-/* The next option at or behind *@help, which moves behind its line. */
-static bool next_option(const char **help, struct option_line *out)
-{
-	while (**help) {
-		const char *line = *help;
-		size_t length = strcspn(line, "\n");
-		char copy[256];
-		int used = 0;
-
-		*help = line + length + (line[length] == '\n');
-		if (length >= sizeof(copy) || strncmp(line, "  -", 3))
-			continue;
-		memcpy(copy, line, length);
-		copy[length] = '\0';
-		*out = (struct option_line){ 0 };
-		if (sscanf(copy, "  -%c, --%31[a-z-]%n", &out->letter, out->name, &used) != 2 || !used)
-			continue;
-		if (copy[used] == ' ' && isupper((unsigned char)copy[used + 1])) {
-			size_t word = strcspn(copy + used + 1, " ");
-
-			snprintf(out->argument, sizeof(out->argument), "%.*s", (int)word, copy + used + 1);
-			used += (int)word + 1;
-		}
-		snprintf(out->text, sizeof(out->text), "%.127s", copy + used + strspn(copy + used, " "));
-		return true;
-	}
-	return false;
-}
 
 static bool wants(const struct command *command, const char *word)
 {
@@ -151,18 +115,18 @@ enum choice { EVERY, WITH_FILE, WITH_VALUE };
 
 static void write_names(const struct command *command, enum choice choice)
 {
-	const char *help = command->help, *between = "";
-	struct option_line option;
+	const struct command_option *option;
+	const char *between = "";
 
-	while (next_option(&help, &option)) {
-		bool file = !strcmp(option.argument, "FILE");
+	for (size_t i = 0; (option = command_option_at(command, i)); i++) {
+		bool file = option->argument && !strcmp(option->argument, "FILE");
 
-		if ((choice == WITH_FILE && !file) || (choice == WITH_VALUE && (file || !*option.argument)))
+		if ((choice == WITH_FILE && !file) || (choice == WITH_VALUE && (file || !option->argument)))
 			continue;
 		/* -o FILE completes as --output FILE does; only the long name is offered */
-		printf("%s--%s", between, option.name);
+		printf("%s--%s", between, option->name);
 		if (choice != EVERY)
-			printf(" -%c", option.letter);
+			printf(" -%c", option->letter);
 		between = " ";
 	}
 }
@@ -240,10 +204,10 @@ static const char zsh_begin[] =
 	"\n"
 	"\tcommands=(\n";
 
-/* Inside single quotes, where zsh's _arguments has meanings for brackets and colons. */
+/* A line, inside single quotes, where zsh's _arguments has meanings for brackets and colons. */
 static void write_zsh_text(const char *text)
 {
-	for (; *text; text++) {
+	for (; *text && *text != '\n'; text++) {
 		if (*text == '\'')
 			fputs("'\\''", stdout);
 		else if (strchr("[]:\\", *text))
@@ -253,15 +217,13 @@ static void write_zsh_text(const char *text)
 	}
 }
 
-static void write_zsh_option(const struct option_line *option)
+static void write_zsh_option(const struct command_option *option)
 {
-	const char *action = !strcmp(option->argument, "FILE") ? "_files" : " ";
-
 	printf("\t\t\t'(-%c --%s)'{-%c,--%s}'[", option->letter, option->name, option->letter, option->name);
-	write_zsh_text(option->text);
+	write_zsh_text(option->help);
 	putchar(']');
-	if (*option->argument)
-		printf(":%s:%s", option->argument, action);
+	if (option->argument)
+		printf(":%s:%s", option->argument, !strcmp(option->argument, "FILE") ? "_files" : " ");
 	fputs("' \\\n", stdout);
 }
 
@@ -277,12 +239,12 @@ static void write_zsh_command(const struct command *command)
 		{ "shell", "'1:shell:(bash zsh)'" },
 		{ "", "" },
 	};
-	const char *help = command->help, *kind = argument_kind(command);
-	struct option_line option;
+	const char *kind = argument_kind(command);
+	const struct command_option *option;
 
 	printf("\t%s)\n\t\t_arguments -S \\\n", command->name);
-	while (next_option(&help, &option))
-		write_zsh_option(&option);
+	for (size_t i = 0; (option = command_option_at(command, i)); i++)
+		write_zsh_option(option);
 	if (strstr(command->arguments, "| ") && !*kind) {
 		fputs("\t\t\t'1:word:(", stdout);
 		write_verbs(command);
@@ -316,17 +278,16 @@ static void write_zsh(void)
 
 /* ---- the command ---- */
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
-		return print_help(self);
-	if (argc == 2 && !strcmp(argv[1], "bash")) {
+	(void)line;
+	if (nr_words == 1 && !strcmp(words[0], "bash")) {
 		write_bash();
-	} else if (argc == 2 && !strcmp(argv[1], "zsh")) {
+	} else if (nr_words == 1 && !strcmp(words[0], "zsh")) {
 		write_zsh();
 	} else {
 		complain("completion: one shell is wanted, bash or zsh");
-		return usage_error(self);
+		return usage_error(&command_completion);
 	}
 	return flush_output(STATUS_OK);
 }
@@ -335,9 +296,7 @@ const struct command command_completion = {
 	.name = "completion",
 	.arguments = "SHELL",
 	.summary = "print what a shell needs to complete command lines",
-	.help =
-		"  -h, --help   this text\n"
-		"\n"
-		"SHELL is bash or zsh. The packages install both; by hand: source <(hugepinctl completion bash)\n",
+	.help = "SHELL is bash or zsh. The packages install both; by hand: source <(hugepinctl completion bash)\n",
+	.takes_words = true,
 	.run = run,
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl config: the library's options, what they are set to and by what; and whether a file of them is good. */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <string.h>
 
@@ -155,12 +154,12 @@ static int get(const char *file, const char *name)
 }
 
 /* Each file alone, without the environment. */
-static int check(char *const *files, int count)
+static int check(char *const *files, size_t count)
 {
 	struct hugepin_options *options;
 	int status = STATUS_OK;
 
-	for (int i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		int err = hugepin_options_create(&options);
 
 		if (err)
@@ -175,59 +174,37 @@ static int check(char *const *files, int count)
 	return flush_output(status);
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "file", required_argument, NULL, 'f' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	const char *file = NULL, *verb;
-	bool json = false;
-	int option, words;
+	const char *file = option_value(line, 'f'), *verb = nr_words ? words[0] : "";
+	bool json = option_given(line, 'j');
 
-	while ((option = getopt_long(argc, argv, "f:jh", options, NULL)) != -1) {
-		switch (option) {
-		case 'f':
-			file = optarg;
-			break;
-		case 'j':
-			json = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
-	}
-	words = argc - optind;
-	verb = words ? argv[optind] : "";
-	if (!words)
+	if (!nr_words)
 		return list(file, json);
-	if (!strcmp(verb, "get") && words == 2 && !json)
-		return get(file, argv[optind + 1]);
-	if (!strcmp(verb, "check") && words >= 2 && !json && !file)
-		return check(argv + optind + 1, words - 1);
+	if (!strcmp(verb, "get") && nr_words == 2 && !json)
+		return get(file, words[1]);
+	if (!strcmp(verb, "check") && nr_words >= 2 && !json && !file)
+		return check(words + 1, nr_words - 1);
 	complain("config takes nothing, 'get NAME' or 'check FILE...'; %s",
 		 !strcmp(verb, "get") || !strcmp(verb, "check") ? "the words behind do not fit" : "not the word given");
-	return usage_error(self);
+	return usage_error(&command_config);
 }
 
 const struct command command_config = {
 	.name = "config",
 	.arguments = "[--json] [--file FILE] | get [--file FILE] NAME | check FILE...",
 	.summary = "show the library's options, what is in force and what set it; check a file of them",
-	.help =
-		"  -f, --file FILE  read FILE as well, as if HUGEPIN_CONFIG named it\n"
-		"  -j, --json       an array with one object an option: name, dialect, type, unit, default, min, max,\n"
-		"                   choices, value, source, doc\n"
-		"  -h, --help       this text\n"
-		"\n"
-		"Without a word: every option, with the value that a program started here would have.\n"
+	.options = {
+		{ 'f', "file", "FILE", "read FILE as well, as if HUGEPIN_CONFIG named it" },
+		{ 'j', "json", NULL,
+		  "an array with one object an option: name, dialect, type, unit, default, min, max,\n"
+		  "choices, value, source, doc" },
+	},
+	.help = "Without a word: every option, with the value that a program started here would have.\n"
 		"  get NAME         that value alone\n"
 		"  check FILE...    tell whether these files are good; the environment is not looked at\n"
 		"A value that is wrong, wherever it is set, is told with its place and reason, and nothing is shown.\n"
 		"A file whose name ends in .pbtxt or .textproto holds TensorFlow's gpu_options.\n",
+	.takes_words = true,
 	.run = run,
 };

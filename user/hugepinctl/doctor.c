@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl doctor: is this host fit for hugepin, and what to do where it is not. */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <stdarg.h>
 
@@ -134,43 +133,21 @@ static int examine(bool json)
 	return flush_output(counts[HEALTH_BAD] ? STATUS_FAILED : STATUS_OK);
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	bool json = false;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
-	}
-	if (optind < argc) {
-		complain("doctor takes no argument, '%s' was given", argv[optind]);
-		return usage_error(self);
-	}
-	return examine(json);
+	(void)words, (void)nr_words;
+	return examine(option_given(line, 'j'));
 }
 
 const struct command command_doctor = {
 	.name = "doctor",
 	.arguments = "[--json]",
 	.summary = "check whether this host is fit, and tell what to do",
-	.help =
-		"  -j, --json   machine-readable: findings, each with health (ok, warn, bad), text and advice\n"
-		"  -h, --help   this text\n"
-		"\n"
-		"Changes nothing, and looks with the rights of who calls it: run it as the user who will train.\n"
+	.options = {
+		{ 'j', "json", NULL,
+		  "machine-readable: findings, each with health (ok, warn, bad), text and advice" },
+	},
+	.help = "Changes nothing, and looks with the rights of who calls it: run it as the user who will train.\n"
 		"Exit status 1 when something is bad, 0 when all is well or only worth a look.\n",
 	.run = run,
 };

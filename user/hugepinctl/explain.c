@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl explain: why a node has no more pages of 1 GiB, and what would raise their number. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,40 +197,19 @@ static int explain(const struct explain_request *request)
 	return flush_output(status);
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "svg", required_argument, NULL, 's' },
-		{ "blocks", no_argument, NULL, 'b' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+	struct explain_request request = {
+		.node = words[0],
+		.svg = option_value(line, 's'),
+		.json = option_given(line, 'j'),
+		.blocks = option_given(line, 'b'),
 	};
-	struct explain_request request = { 0 };
-	int option;
 
-	while ((option = getopt_long(argc, argv, "js:bh", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			request.json = true;
-			break;
-		case 's':
-			request.svg = optarg;
-			break;
-		case 'b':
-			request.blocks = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
+	if (nr_words > 1) {
+		complain("explain takes one node, '%s' is one too many", words[1]);
+		return usage_error(&command_explain);
 	}
-	if (argc - optind > 1) {
-		complain("explain takes one node, '%s' is one too many", argv[optind + 1]);
-		return usage_error(self);
-	}
-	request.node = argv[optind];
 	return explain(&request);
 }
 
@@ -239,13 +217,13 @@ const struct command command_explain = {
 	.name = "explain",
 	.arguments = "[--json] [--svg FILE] [--blocks] [NODE]",
 	.summary = "show what stands in the way of 1G pages, and how many could be had",
-	.help =
-		"  -j, --json       machine-readable: every window of 1 GiB with its pages by kind\n"
-		"  -s, --svg FILE   write the map as a picture, too\n"
-		"  -b, --blocks     list the memory blocks that cannot go offline, and what keeps them\n"
-		"  -h, --help       this text\n"
-		"\n"
-		"Without NODE, every node with memory. Reads the state of every page, about half a minute a TiB;\n"
+	.options = {
+		{ 'j', "json", NULL, "machine-readable: every window of 1 GiB with its pages by kind" },
+		{ 's', "svg", "FILE", "write the map as a picture, too" },
+		{ 'b', "blocks", NULL, "list the memory blocks that cannot go offline, and what keeps them" },
+	},
+	.help = "Without NODE, every node with memory. Reads the state of every page, about half a minute a TiB;\n"
 		"changes nothing. Needs root, for the kernel shows pages to nobody else.\n",
+	.takes_words = true,
 	.run = run,
 };

@@ -24,12 +24,24 @@ enum status {
 	STATUS_PERMISSION = 5,
 };
 
+#define OPTIONS_MAX	8		/* of one command; --help is everyone's */
+
+struct command_option {
+	char letter;			/* 0 behind the last */
+	const char *name;
+	const char *argument;		/* NULL: a switch */
+	const char *help;		/* lines with \n between */
+};
+struct command_line;
 struct command {
 	const char *name;
 	const char *arguments;		/* behind the name in the usage line */
 	const char *summary;		/* one line */
-	const char *help;		/* options and what they mean */
-	int (*run)(const struct command *self, int argc, char **argv);
+	struct command_option options[OPTIONS_MAX];
+	const char *help;		/* behind the options; NULL: they say all */
+	bool takes_words;
+	bool words_are_a_program;	/* options behind the first word are its own */
+	int (*run)(const struct command_line *line, char **words, size_t nr_words);
 };
 extern const struct command command_status, command_reserve, command_release, command_run;
 extern const struct command command_explain, command_ps, command_doctor, command_config;
@@ -39,6 +51,17 @@ extern const struct command command_adopt, command_metrics, command_top, command
 
 const struct command *command_at(size_t position);		/* as help lists them; NULL behind the last */
 
+/* ---- command.c: what a command takes ---- */
+
+/* Parses the command line and runs the command; the exit status. */
+int command_start(const struct command *command, int argc, char **argv);
+/* What an option was given with, "" for a switch; NULL: it was not given. The last one counts. */
+const char *option_value(const struct command_line *line, char letter);
+bool option_given(const struct command_line *line, char letter);
+const struct command_option *command_option_at(const struct command *command, size_t position);	/* NULL behind --help */
+int print_help(const struct command *command);			/* on stdout; the exit status */
+int usage_error(const struct command *command);			/* points to the help; STATUS_USAGE */
+
 /* ---- message.c: one line of reason, and how it reaches the user ---- */
 
 struct message {
@@ -47,8 +70,6 @@ struct message {
 /* Returns @err (negative): return message_set(why, -EINVAL, "..."); */
 int message_set(struct message *why, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* "hugepinctl: ..." on stderr */
-int print_help(const struct command *command);			/* on stdout; the exit status */
-int usage_error(const struct command *command);			/* points to the help; STATUS_USAGE */
 int status_of(int err);					/* what a failure with -errno exits with */
 int flush_output(int status);				/* @status; STATUS_FAILED if stdout cannot be written */
 

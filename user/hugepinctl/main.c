@@ -120,5 +120,5 @@ int main(int argc, char **argv)
 	}
 	/* getopt's own messages then name the program as ours do. */
 	argv[1] = argv[0];
-	return command->run(command, argc - 1, argv + 1);
+	return command_start(command, argc - 1, argv + 1);
 }

@@ -29,20 +29,6 @@ void complain(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-int print_help(const struct command *command)
-{
-	printf("usage: hugepinctl %s %s\n%s\n\n%s", command->name, command->arguments, command->summary,
-	       command->help);
-	return flush_output(STATUS_OK);
-}
-
-int usage_error(const struct command *command)
-{
-	fprintf(stderr, "usage: hugepinctl %s %s\nsee 'hugepinctl help %s'\n", command->name, command->arguments,
-		command->name);
-	return STATUS_USAGE;
-}
-
 int status_of(int err)
 {
 	switch (-err) {

@@ -4,7 +4,6 @@
  * textfile collector of node_exporter reads.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 
 #include "host.h"
@@ -193,49 +192,22 @@ static int tell(const char *path, bool json)
 	return flush_output(status);
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "output", required_argument, NULL, 'o' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	const char *path = NULL;
-	bool json = false;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "jo:h", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 'o':
-			path = optarg;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
-	}
-	if (optind < argc) {
-		complain("metrics takes no argument, '%s' was given", argv[optind]);
-		return usage_error(self);
-	}
-	return tell(path, json);
+	(void)words, (void)nr_words;
+	return tell(option_value(line, 'o'), option_given(line, 'j'));
 }
 
 const struct command command_metrics = {
 	.name = "metrics",
 	.arguments = "[--json] [--output FILE]",
 	.summary = "print metrics for Prometheus",
-	.help =
-		"  -j, --json          the same samples as JSON\n"
-		"  -o, --output FILE   replace FILE by them, whole or not at all: for the textfile collector of\n"
-		"                      node_exporter, as /var/lib/prometheus/node-exporter/hugepin.prom\n"
-		"  -h, --help          this text\n"
-		"\n"
-		"Without the module there is one sample, hugepin_up 0, and the exit status is 3.\n",
+	.options = {
+		{ 'j', "json", NULL, "the same samples as JSON" },
+		{ 'o', "output", "FILE",
+		  "replace FILE by them, whole or not at all: for the textfile collector of\n"
+		  "node_exporter, as /var/lib/prometheus/node-exporter/hugepin.prom" },
+	},
+	.help = "Without the module there is one sample, hugepin_up 0, and the exit status is 3.\n",
 	.run = run,
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl ps: who holds what, and which names nobody uses any more. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,48 +106,21 @@ static int show(bool json, bool forgotten)
 	return flush_output(status_of(err));
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "forgotten", no_argument, NULL, 'f' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	bool json = false, forgotten = false;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "jfh", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 'f':
-			forgotten = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
-	}
-	if (optind < argc) {
-		complain("ps takes no argument, '%s' was given", argv[optind]);
-		return usage_error(self);
-	}
-	return show(json, forgotten);
+	(void)words, (void)nr_words;
+	return show(option_given(line, 'j'), option_given(line, 'f'));
 }
 
 const struct command command_ps = {
 	.name = "ps",
 	.arguments = "[--json] [--forgotten]",
 	.summary = "show who holds what: regions, users, processes",
-	.help =
-		"  -j, --json        machine-readable: regions, users, and the processes of each region\n"
-		"  -f, --forgotten   only regions whose name nobody uses\n"
-		"  -h, --help        this text\n"
-		"\n"
-		"A region is forgotten when it has a name and nothing else: no open file, no mapping, no device that\n"
+	.options = {
+		{ 'j', "json", NULL, "machine-readable: regions, users, and the processes of each region" },
+		{ 'f', "forgotten", NULL, "only regions whose name nobody uses" },
+	},
+	.help = "A region is forgotten when it has a name and nothing else: no open file, no mapping, no device that\n"
 		"holds its pages. Removing the name gives its memory back.\n"
 		"Processes of others are seen by root only; how many were not is told.\n",
 	.run = run,

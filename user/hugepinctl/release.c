@@ -1,45 +1,24 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl release: give free pages of the reserve back to the kernel. */
-#include <getopt.h>
 
 #include "hugepinctl.h"
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "all", no_argument, NULL, 'a' },
-		{ "dry-run", no_argument, NULL, 'n' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+	struct change_request request = {
+		.command = &command_release,
+		.everything = option_given(line, 'a'),
+		.apply.free_only = option_given(line, 'a'),
+		.dry_run = option_given(line, 'n'),
+		.json = option_given(line, 'j'),
+		.arguments = words,
+		.nr_arguments = nr_words,
 	};
-	struct change_request request = { .command = self };
-	int option;
 
-	while ((option = getopt_long(argc, argv, "anjh", options, NULL)) != -1) {
-		switch (option) {
-		case 'a':
-			request.everything = true;
-			request.apply.free_only = true;
-			break;
-		case 'n':
-			request.dry_run = true;
-			break;
-		case 'j':
-			request.json = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
-	}
-	if (request.everything == (optind < argc)) {
+	if (request.everything == (nr_words > 0)) {
 		complain("release: either SPECs or --all are wanted");
-		return usage_error(self);
+		return usage_error(&command_release);
 	}
-	request.arguments = argv + optind;
-	request.nr_arguments = (size_t)(argc - optind);
 	return change_run(&request);
 }
 
@@ -47,17 +26,17 @@ const struct command command_release = {
 	.name = "release",
 	.arguments = "[--dry-run] [--json] SPEC...|--all",
 	.summary = "give free pages back to the kernel",
-	.help =
-		"SPEC is NODE:CLASS:COUNT, several with blanks or commas between them:\n"
+	.options = {
+		{ 'a', "all", NULL, "every free page of every node and class" },
+		{ 'n', "dry-run", NULL, "check everything, say what would change, change nothing" },
+		{ 'j', "json", NULL, "machine-readable" },
+	},
+	.help = "SPEC is NODE:CLASS:COUNT, several with blanks or commas between them:\n"
 		"  NODE    a node's number, or * for every node with memory\n"
 		"  CLASS   1G or 2M\n"
 		"  COUNT   pages to give back (of each node, with *)\n"
 		"\n"
-		"  -a, --all        every free page of every node and class\n"
-		"  -n, --dry-run    check everything, say what would change, change nothing\n"
-		"  -j, --json       machine-readable\n"
-		"  -h, --help       this text\n"
-		"\n"
 		"Pages in use are never given back: asking for more than is free is an error and changes nothing.\n",
+	.takes_words = true,
 	.run = run,
 };

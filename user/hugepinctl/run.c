@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -249,45 +248,22 @@ static int start(char **program)
 	return err == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "host-threshold", required_argument, NULL, 't' },
-		{ "report", required_argument, NULL, 'r' },
-		{ "quiet", no_argument, NULL, 'q' },
-		{ "no-children", no_argument, NULL, 'c' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+	struct run_request request = {
+		.threshold = option_value(line, 't'),
+		.report = option_value(line, 'r'),
+		.quiet = option_given(line, 'q'),
+		.no_children = option_given(line, 'c'),
+		.program = words,
 	};
-	struct run_request request = { 0 };
 	struct message why;
-	int option, err;
+	int err;
 
-	while ((option = getopt_long(argc, argv, "+t:r:qch", options, NULL)) != -1) {
-		switch (option) {
-		case 't':
-			request.threshold = optarg;
-			break;
-		case 'r':
-			request.report = optarg;
-			break;
-		case 'q':
-			request.quiet = true;
-			break;
-		case 'c':
-			request.no_children = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
+	if (!nr_words || (request.quiet && request.report)) {
+		complain(nr_words ? "run: --quiet and --report contradict" : "run: no program was given");
+		return usage_error(&command_run);
 	}
-	if (optind == argc || (request.quiet && request.report)) {
-		complain(optind == argc ? "run: no program was given" : "run: --quiet and --report contradict");
-		return usage_error(self);
-	}
-	request.program = argv + optind;
 	err = prepare(&request, &why);
 	if (err) {
 		complain("run: %s", why.text);
@@ -301,19 +277,22 @@ const struct command command_run = {
 	.name = "run",
 	.arguments = "[--host-threshold SIZE] [--report FILE|-] [--quiet] [--no-children] [--] PROGRAM [ARGUMENT]...",
 	.summary = "run a program with its pinned and large memory from hugepin's pools",
-	.help =
-		"Pinned host memory that PROGRAM allocates with CUDA's runtime or driver API comes from a pool of\n"
+	.options = {
+		{ 't', "host-threshold", "SIZE",
+		  "blocks of the malloc family of at least SIZE (64K or more) come from\n"
+		  "huge pages too; 65536, 512K, 1M, 2GiB" },
+		{ 'r', "report", "FILE",
+		  "append the line that each process leaves at exit to FILE; with -, write\n"
+		  "it to standard error. By default those with something to tell do that" },
+		{ 'q', "quiet", NULL, "no such line" },
+		{ 'c', "no-children", NULL, "programs that PROGRAM starts are not hooked" },
+	},
+	.help = "Pinned host memory that PROGRAM allocates with CUDA's runtime or driver API comes from a pool of\n"
 		"pinned huge pages. What cannot be served or hooked works as without, and is told at exit.\n"
-		"\n"
-		"  -t, --host-threshold SIZE  blocks of the malloc family of at least SIZE (64K or more) come from\n"
-		"                             huge pages too; 65536, 512K, 1M, 2GiB\n"
-		"  -r, --report FILE          append the line that each process leaves at exit to FILE; with -, write\n"
-		"                             it to standard error. By default those with something to tell do that\n"
-		"  -q, --quiet                no such line\n"
-		"  -c, --no-children          programs that PROGRAM starts are not hooked\n"
-		"  -h, --help                 this text\n"
 		"\n"
 		"The library's options are set by the environment, such as HUGEPIN_HOST_CAP=8G.\n"
 		"The exit status is PROGRAM's; 126: it cannot be run, 127: there is no such program.\n",
+	.takes_words = true,
+	.words_are_a_program = true,
 	.run = run,
 };

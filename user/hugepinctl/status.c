@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl status: what the module holds, per node and class, for people and as JSON. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <langinfo.h>
@@ -270,43 +269,20 @@ static int show(bool json)
 	return flush_output(status_of(err));
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	bool json = false;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
-	}
-	if (optind < argc) {
-		complain("status takes no argument, '%s' was given", argv[optind]);
-		return usage_error(self);
-	}
-	return show(json);
+	(void)words, (void)nr_words;
+	return show(option_given(line, 'j'));
 }
 
 const struct command command_status = {
 	.name = "status",
 	.arguments = "[--json]",
 	.summary = "show what is reserved on each node, and in which state it is",
-	.help =
-		"  -j, --json   machine-readable: version, reserve (one entry a node and class), absent\n"
-		"  -h, --help   this text\n"
-		"\n"
-		"ASKED is what was last asked for, TOTAL what is held:\n"
+	.options = {
+		{ 'j', "json", NULL, "machine-readable: version, reserve (one entry a node and class), absent" },
+	},
+	.help = "ASKED is what was last asked for, TOTAL what is held:\n"
 		"TOTAL = CLEAN + DIRTY + IN USE + QUARANTINED + POISONED, counted in pages of the class.\n",
 	.run = run,
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl top: the reserve and its regions, again and again: on a terminal's other screen, or line by line. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -254,46 +253,23 @@ static int parse_seconds(const char *text, unsigned int *tenths)
 	return *tenths && *tenths <= TENTHS_MAX ? 0 : -EINVAL;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int run(const struct command_line *line, char **words, size_t nr_words)
 {
-	static const struct option options[] = {
-		{ "batch", no_argument, NULL, 'b' },
-		{ "rounds", required_argument, NULL, 'n' },
-		{ "delay", required_argument, NULL, 'd' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+	struct top_request request = {
+		.tenths = 20,
+		.batch = option_given(line, 'b'),
+		.json = option_given(line, 'j'),
 	};
-	struct top_request request = { .tenths = 20 };
-	int option;
+	const char *rounds = option_value(line, 'n'), *delay = option_value(line, 'd');
 
-	while ((option = getopt_long(argc, argv, "bn:d:jh", options, NULL)) != -1) {
-		switch (option) {
-		case 'b':
-			request.batch = true;
-			break;
-		case 'n':
-			if (!number_parse(optarg, UINT32_MAX, &request.rounds) && request.rounds)
-				break;
-			complain("'%s' is not a number of rounds, 1 to %u", optarg, UINT32_MAX);
-			return usage_error(self);
-		case 'd':
-			if (!parse_seconds(optarg, &request.tenths))
-				break;
-			complain("'%s' is not a delay of 0.1 to %u seconds", optarg, TENTHS_MAX / 10);
-			return usage_error(self);
-		case 'j':
-			request.json = true;
-			break;
-		case 'h':
-			return print_help(self);
-		default:
-			return usage_error(self);
-		}
+	(void)words, (void)nr_words;
+	if (rounds && (number_parse(rounds, UINT32_MAX, &request.rounds) || !request.rounds)) {
+		complain("'%s' is not a number of rounds, 1 to %u", rounds, UINT32_MAX);
+		return usage_error(&command_top);
 	}
-	if (optind < argc) {
-		complain("top takes no argument, '%s' was given", argv[optind]);
-		return usage_error(self);
+	if (delay && parse_seconds(delay, &request.tenths)) {
+		complain("'%s' is not a delay of 0.1 to %u seconds", delay, TENTHS_MAX / 10);
+		return usage_error(&command_top);
 	}
 	return top(&request);
 }
@@ -302,13 +278,13 @@ const struct command command_top = {
 	.name = "top",
 	.arguments = "[--batch] [--rounds N] [--delay SECONDS] [--json]",
 	.summary = "watch the reserve and its regions",
-	.help =
-		"  -b, --batch           line by line, for files and pipes; so it is where there is no terminal\n"
-		"  -n, --rounds N        end after so many looks\n"
-		"  -d, --delay SECONDS   between two of them: 0.1 to 3600, 2 without this\n"
-		"  -j, --json            each look an object, as of hugepinctl status --json\n"
-		"  -h, --help            this text\n"
-		"\n"
-		"On a terminal, q quits and any other key looks at once.\n",
+	.options = {
+		{ 'b', "batch", NULL,
+		  "line by line, for files and pipes; so it is where there is no terminal" },
+		{ 'n', "rounds", "N", "end after so many looks" },
+		{ 'd', "delay", "SECONDS", "between two of them: 0.1 to 3600, 2 without this" },
+		{ 'j', "json", NULL, "each look an object, as of hugepinctl status --json" },
+	},
+	.help = "On a terminal, q quits and any other key looks at once.\n",
 	.run = run,
 };
