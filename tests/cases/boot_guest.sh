@@ -59,6 +59,25 @@ check 'a member of the group sees the reserve' says '48' as alice hugepinctl sta
 check 'changing the reserve is refused to him, with what it needs' refused 'ermission|CAP_' as alice hugepinctl reserve 0:2M:49
 check 'who is not in the group is told so' refused 'hugepin' as bob /tenant take emb1 4
 
+collector=/var/lib/prometheus/node-exporter
+up_is() { # VALUE: within 40 seconds
+	tries=0
+	until grep -qx "hugepin_up $1" $collector/hugepin.prom 2>/dev/null; do
+		tries=$((tries + 1))
+		[ $tries -lt 80 ] || { systemctl status hugepin-metrics.service hugepin-metrics.timer; return 1; }
+		sleep 0.5
+	done
+}
+quiet() {
+	[ -z "$(journalctl -b -q -u hugepin-metrics.service -o cat)" ] || { journalctl -b -u hugepin-metrics.service; false; }
+	! systemctl is-failed hugepin-metrics.service
+}
+systemctl start hugepin-metrics.timer
+sleep 17
+check 'metrics without a collector to take them: nothing fails, nothing is said' quiet
+mkdir -p $collector
+check '… and once there is one they come' up_is 1
+
 check 'an upgrade is refused while a name is there, and names it' refused '/run/hugepin/emb0' hugepin-boot upgrade
 check '… and nothing has changed' says '^48$' pages 0
 check '… nor has the name gone' says 'words are as written' as alice /tenant check emb0
@@ -82,5 +101,7 @@ check '… and nothing has changed' [ "$before" = "$(cat $knobs/node*/hugepages-
 : >/etc/hugepin.conf
 check 'stop gives everything back' hugepin-boot stop
 check '… and the module is gone' [ ! -d $knobs ]
+check 'which the metrics tell' up_is 0
+check '… without a word besides' quiet
 
 echo "$passed passed, $failed failed, 0 skipped"

@@ -9,12 +9,12 @@ set -u
 
 [ $# -eq 1 ] || [ "$#$2" = 2module ] || { echo "usage: $0 PROGRAM [module]" >&2; exit 2; }
 ctl=$1
-out=$(mktemp) err=$(mktemp) || exit 2
+out=$(mktemp) err=$(mktemp) file=$(mktemp) || exit 2
 tests=0 failed=0
 sysfs=/sys/class/misc/hugepin
 
 clean_up() {
-	rm -f "$out" "$err"
+	rm -f "$out" "$err" "$file"
 }
 trap clean_up EXIT
 
@@ -83,6 +83,11 @@ without_module() {
 	check 'reserve without the module' fails 3 "$message" reserve 0:2M:1
 	check 'release without the module' fails 3 "$message" release --all
 	check 'a dry run without the module' fails 3 "$message" reserve --dry-run 0:2M:1
+	check 'metrics without the module' ends 3 metrics
+	check 'have one that says so' says "$out" 'hugepin_up 0'
+	check 'in a file, too' ends 3 metrics --output "$file"
+	check 'which has it' says "$file" 'hugepin_up 0'
+	check 'and nobody is told every 15 s' [ ! -s "$err" ]
 }
 
 # ---- With the module ----

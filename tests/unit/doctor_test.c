@@ -189,7 +189,11 @@ static void runtimes_are_told_by_device_and_library(void **state)
 	(void)state;
 	examine_runtimes(&doctor);
 	assert_found(&doctor, HEALTH_OK, "iommu", "off", "");
-	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's", "");
+	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's: memory is locked by mlock()", "");
+	tree_write(&tree, "dev/hugepin", "");
+	doctor.count = 0;
+	examine_runtimes(&doctor);
+	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's: memory is pinned by the module", "");
 	tree_write(&tree, "dev/nvidiactl", "");
 	tree_write(&tree, "opt/rocm/lib/libamdhip64.so", "");
 	tree_write(&tree, "dev/davinci_manager", "");

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* doctor on accelerators: devices and the libraries that drive them, and the IOMMU between them and memory. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "doctor.h"
 
@@ -104,6 +106,16 @@ static void examine_iommu(struct doctor *doctor)
 		       "host's devices through");
 }
 
+/* As the library pins where there is no runtime: by the module if its device may be used, else by mlock(). */
+static bool module_pins(void)
+{
+	int fd = host_open(O_RDWR, "/dev/hugepin");
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 void examine_runtimes(struct doctor *doctor)
 {
 	unsigned int known = 0;
@@ -112,5 +124,6 @@ void examine_runtimes(struct doctor *doctor)
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
 		known += examine_runtime(doctor, &runtimes[i]);
 	if (!known)
-		found(doctor, HEALTH_OK, "runtime", "no accelerator's: memory is pinned by the module");
+		found(doctor, HEALTH_OK, "runtime", "no accelerator's: memory is %s",
+		      module_pins() ? "pinned by the module" : "locked by mlock(), since the module cannot pin it");
 }

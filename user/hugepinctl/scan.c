@@ -14,6 +14,7 @@
 
 #include "host.h"
 
+#define PAGE_FLAGS	"/proc/kpageflags"
 #define PIECE_PAGES	(1u << 16)
 #define PAGES_2M	512
 #define KPF_KERNEL_RESERVED	32		/* the kernel's header has the public bits only */
@@ -56,6 +57,7 @@ struct reader {
 	uint64_t *flags, *groups;	/* a piece each */
 	struct compound compound;
 	bool ours;			/* the module holds pages here */
+	bool asked, answered;		/* of a page that is online; the file has told of one */
 };
 
 static bool has(uint64_t flags, unsigned int bit)
@@ -226,8 +228,8 @@ static bool take_piece(struct reader *reader, size_t block, uint64_t pfn, size_t
 
 /* ---- reading ---- */
 
-/* Entries that the file does not have are holes. */
-static int read_entries(int fd, uint64_t pfn, uint64_t *entries, size_t count)
+/* Entries that the file does not have are holes. How many it has, or -errno. */
+static ssize_t read_entries(int fd, uint64_t pfn, uint64_t *entries, size_t count)
 {
 	size_t size = count * sizeof(*entries), done = 0;
 
@@ -244,13 +246,13 @@ static int read_entries(int fd, uint64_t pfn, uint64_t *entries, size_t count)
 	}
 	for (size_t i = done / sizeof(*entries); i < count; i++)
 		entries[i] = 1ULL << KPF_NOPAGE;
-	return 0;
+	return (ssize_t)(done / sizeof(*entries));
 }
 
 static void count_owners(struct reader *reader, uint64_t pfn, size_t count)
 {
 	/* Only what hangs on no compound page is asked for: that is what scatters. */
-	if (reader->groups_fd < 0 || read_entries(reader->groups_fd, pfn, reader->groups, count))
+	if (reader->groups_fd < 0 || read_entries(reader->groups_fd, pfn, reader->groups, count) < 0)
 		return;
 	for (size_t i = 0; i < count; i++)
 		if (kind_of(reader->flags[i]) == PAGE_KERNEL && !has(reader->flags[i], KPF_COMPOUND_HEAD) &&
@@ -271,10 +273,12 @@ static int read_block(struct reader *reader, size_t index)
 	}
 	while (pfn < end) {
 		size_t count = end - pfn < PIECE_PAGES ? (size_t)(end - pfn) : PIECE_PAGES;
-		int err = read_entries(reader->flags_fd, pfn, reader->flags, count);
+		ssize_t n = read_entries(reader->flags_fd, pfn, reader->flags, count);
 
-		if (err)
-			return err;
+		if (n < 0)
+			return (int)n;
+		reader->asked = true;
+		reader->answered = reader->answered || n;
 		if (take_piece(reader, index, pfn, count))
 			count_owners(reader, pfn, count);
 		pfn += count;
@@ -359,7 +363,17 @@ static int read_node(struct reader *reader, void (*progress)(uint64_t done, uint
 			progress((i + 1) * reader->map->block_pages, reader->map->nr_blocks * reader->map->block_pages);
 	}
 	end_compound(reader);
-	return err;
+	return !err && reader->asked && !reader->answered ? -ENODATA : err;
+}
+
+static int cannot_read(int err, struct message *why)
+{
+	if (err == -EPERM || err == -EACCES)
+		return message_set(why, err, PAGE_FLAGS ": %s; reading it takes root, or CAP_DAC_READ_SEARCH",
+				   strerror(-err));
+	if (err == -ENODATA)
+		return message_set(why, err, PAGE_FLAGS " tells of no page of this node: is it masked here?");
+	return message_set(why, err, PAGE_FLAGS ": %s", strerror(-err));
 }
 
 int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out,
@@ -369,11 +383,9 @@ int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out,
 	struct reader reader = { .map = map, .scan = &scan, .groups_fd = -1, .ours = ours };
 	int err;
 
-	reader.flags_fd = host_open(O_RDONLY, "/proc/kpageflags");
+	reader.flags_fd = host_open(O_RDONLY, PAGE_FLAGS);
 	if (reader.flags_fd < 0)
-		return message_set(why, reader.flags_fd,
-				   "/proc/kpageflags: %s; reading it takes root, or CAP_SYS_ADMIN",
-				   strerror(-reader.flags_fd));
+		return cannot_read(reader.flags_fd, why);
 	reader.groups_fd = host_open(O_RDONLY, "/proc/kpagecgroup");
 	reader.flags = malloc(PIECE_PAGES * sizeof(*reader.flags));
 	reader.groups = malloc(PIECE_PAGES * sizeof(*reader.groups));
@@ -388,10 +400,7 @@ int node_scan_run(const struct node_map *map, bool ours, struct node_scan *out,
 		return 0;
 	}
 	node_scan_free(&scan);
-	if (err == -EPERM || err == -EACCES)
-		return message_set(why, err, "/proc/kpageflags: %s; reading it takes root, or CAP_SYS_ADMIN",
-				   strerror(-err));
-	return message_set(why, err, "/proc/kpageflags: %s", strerror(-err));
+	return cannot_read(err, why);
 }
 
 void node_scan_free(struct node_scan *scan)

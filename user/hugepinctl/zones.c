@@ -83,7 +83,7 @@ static int read_zones(struct node_map *map, struct message *why)
 	int err = 0;
 
 	if (!file)
-		return message_set(why, -errno, "/proc/zoneinfo: %s", strerror(errno));
+		return message_set(why, -errno, "/proc/zoneinfo: %s; explain needs to read it", strerror(errno));
 	while (!err && fgets(line, sizeof(line), file))
 		err = take_line(map, line, &ours);
 	if (!err && ferror(file))
@@ -92,7 +92,9 @@ static int read_zones(struct node_map *map, struct message *why)
 	if (err)
 		return message_set(why, err, "/proc/zoneinfo: %s", strerror(-err));
 	if (!map->nr_zones)
-		return message_set(why, -ENXIO, "there is no node %d with memory", map->node);
+		return message_set(why, -ENXIO,
+				   "/proc/zoneinfo tells nothing of node %d, which has memory: is it masked here?",
+				   map->node);
 	return 0;
 }
 
@@ -182,7 +184,8 @@ int node_map_read(int node, struct node_map *out, struct message *why)
 	err = read_blocks(&map);
 	if (err) {
 		node_map_free(&map);
-		return message_set(why, err, "the memory blocks of node %d cannot be read: %s", node, strerror(-err));
+		return message_set(why, err, "the memory blocks of node %d cannot be read in " MEMORY ": %s", node,
+				   strerror(-err));
 	}
 	*out = map;
 	return 0;
