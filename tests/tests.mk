@@ -42,5 +42,6 @@ coverage:
 -include tests/fuzz/fuzz.mk
 -include tests/cases/container/container.mk
 -include tests/cases/options/options.mk
+-include tests/cases/security/security.mk
 -include tests/model/model.mk
 -include tests/fuzz/kernel/kernel.mk

@@ -97,7 +97,7 @@ check 'a group that is not there' refuses "'no_such_group' is in no group of thi
 with "$ids"
 chmod 666 "$conf"
 boot check "$conf"
-check 'a configuration that anybody may write' refuses 'anybody may write it'
+check 'a configuration that anybody may write' refuses 'others may write it'
 rm "$conf"
 mkfifo "$conf"
 boot check "$conf"
