@@ -29,7 +29,8 @@ static struct hugepin_account *users[USERS];
 static const char *doing = "beginning";
 
 _Static_assert(HUGEPIN_CLEAN == (int)CLEAN && HUGEPIN_DIRTY == (int)DIRTY && HUGEPIN_IN_USE == (int)IN_USE &&
-	       HUGEPIN_QUARANTINED == (int)QUARANTINED && HUGEPIN_POISONED == (int)POISONED && HUGEPIN_STATES == (int)SYSTEM,
+	       HUGEPIN_QUARANTINED == (int)QUARANTINED && HUGEPIN_POISONED == (int)POISONED &&
+	       HUGEPIN_STATES == (int)SYSTEM,
 	       "the model's states are the module's");
 
 void model_fail(const char *file, int line, const char *what)

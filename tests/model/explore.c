@@ -3,7 +3,7 @@
  * Looks at every state that the model can come to.
  *
  *	explore			all states; 0 if every invariant holds in each
- *	explore --without GUARD	the same with that guard left out; 0 if that is found, with the shortest way there
+ *	explore --without GUARD	the same with that guard left out; 0 if that is found; the shortest way there
  *	explore --guards	the guards' names
  *	explore --names		the functions of kmod/ that change what a page is
  */
@@ -145,7 +145,8 @@ static int explore_whole(void)
 {
 	const char *wrong = explore();
 
-	printf("%u states, %llu transitions: %s\n", count, (unsigned long long)transitions, wrong ? wrong : "all is well");
+	printf("%u states, %llu transitions: %s\n", count, (unsigned long long)transitions,
+	       wrong ? wrong : "all is well");
 	return wrong ? 1 : check_all_taken();
 }
 
@@ -162,8 +163,8 @@ static int explore_without(const char *name)
 		return 2;
 	}
 	wrong = explore();
-	printf("without %s (%s): %s, after %u states\n", missing->name, missing->without, wrong ? wrong : "nothing is found",
-	       count);
+	printf("without %s (%s): %s, after %u states\n", missing->name, missing->without,
+	       wrong ? wrong : "nothing is found", count);
 	return !wrong;
 }
 

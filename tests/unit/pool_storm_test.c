@@ -3,7 +3,12 @@
  * Threads do everything at once to one pool: blocks of every kind come and go by every way there is, scopes and plans
  * open and close, the pool is trimmed, collected and polled, while one thread looks at the numbers, which must always
  * add up. Every block bears its owner's mark at both ends for as long as it is his. Meant for ThreadSanitizer, too.
+ *
+ * STORM_SECONDS=N in the environment makes the crowd's storm last so long (tests/stress/pools).
  */
+#include <stdatomic.h>
+#include <time.h>
+
 #include "fence_world.h"
 
 #define WORKERS 4
@@ -358,6 +363,168 @@ static void all_at_once_before_a_watch(void **state)
 	storm(true, NULL);
 }
 
+/* ---- a crowd: 64 threads that give each other their blocks ---- */
+
+#define CROWD 64
+#define TABLE 128 /* where blocks are laid down and picked up */
+#define CROWD_ROUNDS 150
+
+struct crowd {
+	struct hugepin_pool *pool;
+	_Atomic(uint64_t *) table[TABLE];
+	atomic_bool over;
+	atomic_ullong allocs, remote_frees, tended, looks, watches;
+	time_t until; /* 0: CROWD_ROUNDS each */
+};
+
+struct member {
+	pthread_t thread;
+	struct crowd *crowd;
+	struct worker random;
+};
+
+/* A block's length, at both ends, tells whoever frees it whether it is whole. */
+static uint64_t *lay_down(uint64_t *p, uint64_t bytes)
+{
+	MUST(p);
+	p[0] = bytes;
+	p[bytes / sizeof(*p) - 1] = bytes;
+	return p;
+}
+
+static void free_picked_up(struct crowd *crowd, struct worker *w, uint64_t *p)
+{
+	uint64_t bytes = p[0];
+
+	MUST(bytes >= 2 * sizeof(*p) && p[bytes / sizeof(*p) - 1] == bytes);
+	switch (next(w) % 8) {
+	case 0:
+		MUST(!hugepin_free_after(crowd->pool, p, &(void *){ work_on(next(w) % STREAMS) }, 1));
+		break;
+	case 1:
+		MUST(!hugepin_free_after(crowd->pool, p, NULL, 0));
+		break;
+	case 2:
+		MUST(!hugepin_free_batch(crowd->pool, (void *[]){ p }, 1));
+		break;
+	default:
+		MUST(!hugepin_free(crowd->pool, p));
+	}
+	crowd->remote_frees++;
+}
+
+static bool goes_on(const struct crowd *crowd, unsigned int round)
+{
+	return crowd->until ? time(NULL) < crowd->until : round < CROWD_ROUNDS;
+}
+
+/* What lies in the table is mostly another thread's. */
+static void *be_in_crowd(void *arg)
+{
+	struct member *m = arg;
+	struct crowd *crowd = m->crowd;
+	struct worker *w = &m->random;
+	uint64_t bytes, *p;
+	unsigned int round;
+
+	for (round = 0; goes_on(crowd, round); round++) {
+		bytes = (some_bytes(w) + 2 * sizeof(*p)) & ~(sizeof(*p) - 1);
+		p = lay_down(hugepin_alloc(crowd->pool, bytes, 0), bytes);
+		crowd->allocs++;
+		p = atomic_exchange(&crowd->table[next(w) % TABLE], p);
+		if (p)
+			free_picked_up(crowd, w, p);
+		if (next(w) % 32 == 0) {
+			tend(w);
+			crowd->tended++;
+		}
+	}
+	return NULL;
+}
+
+static void *look_at_crowd(void *arg)
+{
+	struct crowd *crowd = arg;
+	uint64_t bytes;
+
+	while (!crowd->over) {
+		look_once(crowd->pool);
+		bytes = 0;
+		MUST(!hugepin_pool_each_block(crowd->pool, count_bytes, &bytes));
+		MUST(bytes % HPI_2M == 0);
+		crowd->looks++;
+	}
+	return NULL;
+}
+
+/* A watch that comes late is told of all segments there are, and of none after it went. */
+static void *watch_crowd(void *arg)
+{
+	struct crowd *crowd = arg;
+	struct hugepin_watch *watch;
+	int64_t bytes;
+
+	while (!crowd->over) {
+		bytes = 0;
+		MUST(!hugepin_segment_watch(crowd->pool, watch_segment, &bytes, &watch));
+		sched_yield();
+		hugepin_segment_unwatch(watch);
+		MUST(bytes >= 0);
+		crowd->watches++;
+	}
+	return NULL;
+}
+
+static void clear_table(struct crowd *crowd)
+{
+	size_t i;
+
+	for (i = 0; i < TABLE; i++)
+		if (crowd->table[i])
+			MUST(!hugepin_free(crowd->pool, crowd->table[i]));
+}
+
+static void sixty_four_threads_free_each_other_s_blocks(void **state)
+{
+	const char *seconds = getenv("STORM_SECONDS");
+	struct crowd *crowd = test_calloc(1, sizeof(*crowd));
+	struct member *members = test_calloc(CROWD, sizeof(*members));
+	pthread_t lookers[2], watcher;
+	size_t i;
+
+	(void)state;
+	crowd->pool = device_pool(make_context("register_threads", "1", NULL));
+	crowd->until = seconds ? time(NULL) + strtol(seconds, NULL, 10) : 0;
+	poller_run();
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&lookers[i], NULL, look_at_crowd, crowd), 0);
+	assert_int_equal(pthread_create(&watcher, NULL, watch_crowd, crowd), 0);
+	for (i = 0; i < CROWD; i++) {
+		members[i].crowd = crowd;
+		members[i].random = (struct worker){ .pool = crowd->pool, .random = 0x9e3779b97f4a7c15ull * (i + 1) };
+		assert_int_equal(pthread_create(&members[i].thread, NULL, be_in_crowd, &members[i]), 0);
+	}
+	for (i = 0; i < CROWD; i++)
+		pthread_join(members[i].thread, NULL);
+	crowd->over = true;
+	for (i = 0; i < 2; i++)
+		pthread_join(lookers[i], NULL);
+	pthread_join(watcher, NULL);
+	clear_table(crowd);
+	for (i = 0; i < STREAMS; i++)
+		work_done(i);
+	assert_int_equal(hugepin_pool_drain(crowd->pool), 0);
+	hugepin_pool_collect(crowd->pool);
+	assert_int_equal(stats_of(crowd->pool).active_blocks, 0);
+	assert_int_equal(stats_of(crowd->pool).requested_bytes, 0);
+	print_message("%d threads: %llu allocations, %llu blocks freed by others, %llu trims and the like, "
+		      "%llu looks at the statistics, %llu watches\n", CROWD, crowd->allocs, crowd->remote_frees,
+		      crowd->tended, crowd->looks, crowd->watches);
+	end_device_pool(crowd->pool);
+	test_free(members);
+	test_free(crowd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -366,7 +533,10 @@ int main(void)
 		DEVICE_TEST(all_at_once_while_scopes_close_in_the_background),
 		DEVICE_TEST(all_at_once_against_a_cap),
 		DEVICE_TEST(all_at_once_before_a_watch),
+		DEVICE_TEST(sixty_four_threads_free_each_other_s_blocks),
 	};
 
+	if (getenv("STORM_SECONDS"))
+		cmocka_set_test_filter("sixty_four_*");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
