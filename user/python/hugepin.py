@@ -13,8 +13,8 @@ memoryview or tensor made from it; the block goes back when the last of them is 
 are alive; leaving a "with" or close(defer=True) ends a pool for new arrays, and the last one gives the memory back.
 
 Pinned memory may still be read or written by a device when its last reference goes. Where it is registered with a
-runtime, such blocks wait in the pool until its fence has passed: see Pool.fence. At interpreter exit nothing is given
-back; the kernel does that when the process is gone.
+runtime, such blocks wait in the pool until the devices' work has passed: see Pool.streams. At interpreter exit nothing is
+given back; the kernel does that when the process is gone.
 
 Threads: everything here may be used by several. Fork: a child may use the arrays that it inherits, and letting go of
 them does nothing; calls on its parent's objects raise NotPermitted. Spawn: pass a Variable, or share(array).
@@ -35,7 +35,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     Order = Literal["C", "F"]
     Shape = Union[int, Sequence[int]]
     _Piece = tuple[Any, int, int]               # a descriptor or a path, offset, bytes
-    Fence = Callable[[], Union[bool, None]]
 
 __all__ = ["Context", "Error", "Exists", "InUse", "Invalid", "NotFound", "NotPermitted", "OptionInfo", "Options",
            "OutOfMemory", "Pool", "PoolStats", "Segment", "Shared", "Variable", "load", "log_to", "share", "version"]
@@ -116,6 +115,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "options_get": (_INT, _P, _STR, _P), "options_at": (_INT, _P, _SIZE, _P),
     "context_create": (_INT, _P, _P), "context_destroy": (_INT, _P), "region_unlink": (_INT, _P, _STR),
     "pool_create": (_INT, _P, _INT, _P), "pool_destroy": (_INT, _P), "free": (_INT, _P, _P),
+    "free_after": (_INT, _P, _P, _P, _SIZE), "pool_drain": (_INT, _P),
     "pool_trim": (ctypes.c_int64, _P, _U64), "pool_stats_get": (_INT, _P, _P),
     "pool_segment": (_INT, _P, _SIZE, _P), "block_segment": (_INT, _P, _P, _P),
     "variable_open": (_INT, _P, _STR, _U64, _P, _P), "variable_address": (_P, _P), "variable_close": (None, _P),
@@ -534,7 +534,7 @@ def _c_text(text: str) -> bytes:
 class PoolStats:
     """One snapshot: active + cached + deferred + free = mapped; dataclasses.asdict() makes a dict of it.
 
-    What waits for the fence is active to the library; pending_* says how much of it that is.
+    What was collected and waits for a device is deferred.
     """
 
     active_bytes: int
@@ -555,12 +555,10 @@ class PoolStats:
     failed_allocs: int
     segments: int
     fallbacks: int
-    pending_blocks: int
-    pending_bytes: int
 
 
 class _PoolStats(ctypes.Structure):
-    _fields_ = [("size", _SIZE)] + [(field.name, _U64) for field in fields(PoolStats)[:-2]]
+    _fields_ = [("size", _SIZE)] + [(field.name, _U64) for field in fields(PoolStats)]
 
 
 @dataclass(frozen=True)
@@ -593,66 +591,6 @@ def _segment(function: Callable[..., int], *arguments: Any) -> Segment:
     return Segment(**values)
 
 
-# ---- fences: everything that a device was told to do before is done ----
-
-
-class _CudaFence:
-    """Waits for all work in the contexts that exist already; makes none."""
-
-    OVER = (0, 3, 4)                    # done; not initialised: nothing runs yet; shut down: nothing runs any more
-    CAPTURE = range(900, 910)           # CUDA_ERROR_STREAM_CAPTURE_* and _CAPTURED_EVENT
-    RELAXED = 2                         # CU_STREAM_CAPTURE_MODE_RELAXED: leave other threads' captures alone
-
-    def __init__(self, driver: Any = None):
-        self.driver = driver or ctypes.CDLL("libcuda.so.1")
-
-    def __call__(self) -> bool:
-        """False: not now, since work is being captured into a graph, which waiting would break."""
-        torch = sys.modules.get("torch")
-        if torch and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-            return False
-        mode = _INT(self.RELAXED)
-        self.driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
-        code = self.wait()
-        self.driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
-        if code not in self.OVER and code not in self.CAPTURE:
-            raise Error(errno.EIO, f"waiting for what the devices do: CUDA error {code}")
-        return code in self.OVER
-
-    def wait(self) -> int:
-        code: int
-        current, count, ordinal = _P(), _INT(), 0
-        code = self.driver.cuCtxGetCurrent(ctypes.byref(current))
-        if not code and current:        # it need not be a primary one
-            code = self.driver.cuCtxSynchronize()
-        if not code:
-            code = self.driver.cuDeviceGetCount(ctypes.byref(count))
-        while not code and ordinal < count.value:
-            code = self.wait_for_device(ordinal)
-            ordinal += 1
-        return code
-
-    def wait_for_device(self, ordinal: int) -> int:
-        code: int
-        device, flags, active, ctx = _INT(), ctypes.c_uint(), _INT(), _P()
-        code = self.driver.cuDeviceGet(ctypes.byref(device), ordinal)
-        if not code:
-            code = self.driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
-        if code or not active:
-            return code
-        code = self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), device)
-        if code:
-            return code
-        code = self.driver.cuCtxPushCurrent_v2(ctx)
-        if not code:
-            code = self.driver.cuCtxSynchronize()
-            self.driver.cuCtxPopCurrent_v2(ctypes.byref(ctx))
-        self.driver.cuDevicePrimaryCtxRelease_v2(device)
-        return code
-
-
-_FENCES: dict[str, Callable[[], Fence]] = {"cuda": _CudaFence}
-
 # ---- memory ----
 
 
@@ -681,30 +619,24 @@ class _Memory:
 
 
 class _PoolHandle(_Handle):
-    """A pool's blocks, from being taken to being given back; pending are those that wait for the fence."""
+    """A pool's blocks, from being taken to being given back."""
 
     def __init__(self, kind: str, parent: _Handle):
         super().__init__(f"{kind} pool", _lib().pool_destroy, parent)
-        self.runtime: str | None = None         # that the memory is registered with; "" and "none": no device
-        self.fence: Fence | None = None
-        self.fence_bytes = 256 << 20
-        self.pending: collections.deque[tuple[int, int]] = collections.deque()      # address, bytes
-        self.pending_bytes = 0
+        self.registered: bool | None = None     # with a runtime, so that a device may use it; None: not known yet
+        self.streams: ctypes.Array[ctypes.c_void_p] | None = None
 
     def in_use(self) -> str:
         blocks = [nbytes for user, nbytes in list(self.users.items()) if isinstance(user, int)]
         calls = len(self.users) - len(blocks)
         return (f"{len(blocks)} arrays of together {sum(blocks)} bytes alive"
-                + (f", {len(self.pending)} of them collected and waiting for the fence" if self.pending else "")
                 + (f", and {calls} calls under way" if calls else ""))
 
     def take(self, nbytes: int, flags: int, alignment: int) -> Array:
-        if self.pending_bytes >= self.fence_bytes:
-            self.settle()
         try:
             return self.allocate(nbytes, flags, alignment)
         except OutOfMemory:
-            if not self.settle():
+            if not self.registered or not self.drain():
                 raise
         return self.allocate(nbytes, flags, alignment)
 
@@ -715,75 +647,39 @@ class _PoolHandle(_Handle):
                 raise _error(ctypes.get_errno(), _lib().error().decode(errors="replace"))
             self.users[address] = nbytes
             root = _Memory(self, address, nbytes).root(self.take_back, address)
-            if self.runtime is None and nbytes:
-                self.learn_runtime(_segment(_lib().block_segment, pool, address).registered)
+            if self.registered is None and nbytes:
+                self.registered = _segment(_lib().block_segment, pool, address).registered not in ("", "none")
         return root
 
-    def learn_runtime(self, registered: str) -> None:
-        if self.fence is None and registered in _FENCES:
-            self.fence = _FENCES[registered]()
-        self.runtime = registered
-
-    def needs_fence(self) -> bool:
-        return self.runtime not in (None, "", "none")
-
     def take_back(self, address: int) -> None:
+        """A block that is not given back stays in use: close() tells of it."""
         if self.is_parents():
             return
-        if not self.needs_fence():
-            self.free(address)
-            return
-        with self.lock:
-            self.pending.append((address, self.users[address]))
-            self.pending_bytes += self.users[address]
-        self.settle_last()
-
-    def free(self, address: int) -> None:
-        if _lib().free(self.address, address):
+        if self.give_back(address):
             _lines.append((logging.ERROR, _lib().error().decode(errors="replace")))
-        self.leave(address)
+        else:
+            self.leave(address)
 
-    def settle(self) -> bool:
-        """Free what is pending once the fence has passed. False: nothing was, or not now."""
-        waiting: list[tuple[int, int]] = []
-        passed = False
-        try:
-            with contextlib.suppress(IndexError):
-                while not self.is_parents():
-                    waiting.append(self.pending.popleft())
-            passed = bool(waiting) and self.fence is not None and self.fence() is not False
-        finally:
-            with _inside:
-                if not passed:
-                    self.pending.extendleft(reversed(waiting))
-                self.pending_bytes = sum(nbytes for _, nbytes in list(self.pending))
-        with _inside:
-            for address, _ in waiting if passed else ():
-                self.free(address)
-        return passed
+    def give_back(self, address: int) -> int:
+        """A device may still be at work on it: then it is free after that. Not waited for here."""
+        result: int
+        if not self.registered:
+            result = _lib().free(self.address, address)
+            return result
+        streams = self.streams
+        result = _lib().free_after(self.address, address, streams, len(streams) if streams else 0)
+        if result and streams:              # one is gone: after everything, then
+            result = _lib().free_after(self.address, address, None, 0)
+        return result
 
-    def settle_last(self) -> None:
-        """Nobody comes back to a closed pool: when all that is left of it is pending, now is the time."""
-        if self.is_parents():
-            return
-        with _inside:
-            with self.lock:
-                if not self.closing or not self.pending or len(self.pending) < len(self.users):
-                    return
+    def drain(self) -> bool:
+        """Wait until nothing waits for a device. False: not now."""
+        with self.use() as pool:
             try:
-                self.settle()
-            except Exception as error:      # pylint: disable=broad-except; the fence may be anybody's
-                _lines.append((logging.ERROR, f"{self.what}: {len(self.pending)} blocks keep waiting: {error}"))
-
-    def left(self) -> None:
-        self.settle_last()
-        super().left()
-
-    def close(self, defer: bool) -> None:
-        if not defer:
-            self.settle()
-        super().close(defer)
-        self.settle_last()
+                _call(_lib().pool_drain, pool)
+            except InUse:                   # a stream is being captured
+                return False
+        return True
 
     def open_variable(self, name: str, nbytes: int, path: str) -> tuple[Array, bool]:
         found, variable = _INT(), _P()
@@ -892,37 +788,23 @@ class Pool(_Closing):
         return Variable(name, numpy.ndarray(sizes, kind, root), found)
 
     @property
-    def fence(self) -> Fence | None:
-        """Called to wait until devices have done all that they were told before; False from it: not now.
+    def streams(self) -> tuple[int, ...] | None:
+        """Handles of the streams that use arrays of memory that is registered with a runtime; None: not known.
 
-        Blocks of memory that is registered with a runtime wait for it when they are collected: until fence_bytes of
-        them do and another is taken, an allocation would fail, or trim(), synchronize() or close() is called. Each of
-        these calls it once for all of them; the collector never does, but for the last array of a closed pool.
-
-        Of runtime cuda it is set with the first block and waits for the primary context of every device and this
-        thread's current one, not while torch captures this thread's stream. Set your own to wait for less (your
-        streams), for another kind of context, or to return False while any thread captures a graph.
+        Such a block is used again only after the work that these were given until it was collected, or, with None, that
+        every device was given. The streams must exist for as long as they stand here.
         """
-        return self._handle.fence
+        streams = self._handle.streams
+        return None if streams is None else tuple(handle or 0 for handle in streams)
 
-    @fence.setter
-    def fence(self, fence: Fence | None) -> None:
-        self._handle.fence = fence
-
-    @property
-    def fence_bytes(self) -> int:
-        """How much may wait for the fence before an allocation calls it; 256 MiB at first."""
-        return self._handle.fence_bytes
-
-    @fence_bytes.setter
-    def fence_bytes(self, nbytes: int) -> None:
-        self._handle.fence_bytes = operator.index(nbytes)
+    @streams.setter
+    def streams(self, handles: Iterable[int] | None) -> None:
+        listed = None if handles is None else [operator.index(handle) for handle in handles]
+        self._handle.streams = (ctypes.c_void_p * len(listed))(*listed) if listed else None
 
     def synchronize(self) -> bool:
-        """Wait with the fence and free what waits for it. False: nothing waited, or the fence said not now."""
-        with self._handle.use():
-            pass
-        return self._handle.settle()
+        """Wait until what was collected may be used again. False: not now, for a stream is being captured."""
+        return self._handle.drain()
 
     def trim(self, keep_bytes: int = 0) -> int:
         """Give wholly free segments back until no more than this is mapped; returns the bytes given back."""
@@ -935,8 +817,7 @@ class Pool(_Closing):
         raw = _PoolStats(size=ctypes.sizeof(_PoolStats))
         with self._handle.use() as pool:
             _call(_lib().pool_stats_get, pool, ctypes.byref(raw))
-            pending = {"pending_blocks": len(self._handle.pending), "pending_bytes": self._handle.pending_bytes}
-        return PoolStats(**pending, **{name: getattr(raw, name) for name, _ in _PoolStats._fields_[1:]})
+        return PoolStats(**{name: getattr(raw, name) for name, _ in _PoolStats._fields_[1:]})
 
     def segments(self) -> list[Segment]:
         """What is mapped, by address."""
@@ -995,7 +876,7 @@ class Context(_Closing):
         if self._variables is not None:
             self._variables.close(defer=defer)
         for pool in [user for user in list(self._handle.users) if isinstance(user, _PoolHandle)]:
-            pool.settle_last()              # of those closed, to which a fence said "not now"
+            pool.left()                     # of those closed while a stream was being captured
         super().close(defer=defer)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Pinned memory that a device may still use is not used again before its fence has passed.
+"""Pinned memory that a device may still use is not used again before that has passed.
 
-Run on the stand-in CUDA driver that TEST_CUDA names, which registers but has no streams; what waits is given here.
+Run on the stand-in CUDA driver that TEST_CUDA names: work in its streams goes on until it is told that it is done.
 """
 import ctypes
 import gc
@@ -13,133 +13,169 @@ import hugepin
 from testing import HERE, bare
 
 STAND_IN = os.environ.get("TEST_CUDA") or os.path.join(HERE, "../../build/tests/loopback/libcuda.so.1")
+POINTER, NUMBER, COUNT = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64
 
 
-def start_stand_in():
-    """As a program's first CUDA call: the library then finds this driver, and a context in it."""
-    driver = ctypes.CDLL(STAND_IN, ctypes.RTLD_GLOBAL)
-    ctx = ctypes.c_void_p()
-    assert driver.cuInit(0) == 0
-    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0) == 0
-    return driver
+class Controls(ctypes.Structure):
+    """struct loopback of tests/loopback/loopback.h."""
+
+    _fields_ = [("reset", ctypes.CFUNCTYPE(None)),
+                ("fail_nth", ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint, NUMBER)),
+                ("fail_clear", ctypes.CFUNCTYPE(None)), ("limit", ctypes.CFUNCTYPE(None, COUNT)),
+                ("delay", ctypes.CFUNCTYPE(None, ctypes.c_uint)), ("shutdown", ctypes.CFUNCTYPE(None, NUMBER)),
+                ("capture", ctypes.CFUNCTYPE(None, NUMBER)), ("capture_broken", ctypes.CFUNCTYPE(NUMBER)),
+                ("ledger", ctypes.CFUNCTYPE(None, POINTER)),
+                ("is_registered", ctypes.CFUNCTYPE(NUMBER, POINTER, COUNT)),
+                ("pins_really", ctypes.CFUNCTYPE(NUMBER)), ("devices", ctypes.CFUNCTYPE(None, ctypes.c_uint)),
+                ("device_memory", ctypes.CFUNCTYPE(None, COUNT)), ("work", ctypes.CFUNCTYPE(None, POINTER)),
+                ("done", ctypes.CFUNCTYPE(None, POINTER))]
 
 
 class FenceTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.driver = start_stand_in()
+        """As a program's first CUDA call: the library then finds this driver, and a context in it."""
+        cls.driver = ctypes.CDLL(STAND_IN, ctypes.RTLD_GLOBAL)
+        cls.driver.loopback_get.restype = ctypes.POINTER(Controls)
+        cls.device = cls.driver.loopback_get().contents
+        assert cls.driver.cuInit(0) == 0
+        assert cls.driver.cuDevicePrimaryCtxRetain(ctypes.byref(POINTER()), 0) == 0
 
     def setUp(self):
-        self.waits = []
-        self.answer = None
         self.ctx = hugepin.Context(bare(runtime="cuda", pinned_cap="16M"))
         self.pool = self.ctx.pool("pinned")
-        self.pool.fence = self.fence
-
-    def fence(self):
-        self.waits.append(self.pool.stats().pending_blocks if not self.pool.closed else None)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
 
     def tearDown(self):
-        self.answer = None
+        self.device.fail_clear()
+        self.device.done(None)
         gc.collect()
         self.pool.close()
         self.ctx.close()
 
+    def stream(self):
+        """A blocking one: its context is made current only for the call, as this thread has none."""
+        made, ctx = POINTER(), POINTER()
+        self.assertEqual(self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0), 0)
+        self.assertEqual(self.driver.cuCtxPushCurrent_v2(ctx), 0)
+        self.assertEqual(self.driver.cuStreamCreate(ctypes.byref(made), 0), 0)
+        self.assertEqual(self.driver.cuCtxPopCurrent_v2(ctypes.byref(ctx)), 0)
+        return made.value
+
     def test_a_collected_block_waits_and_is_not_used_again(self):
+        stream = self.stream()
         array = self.pool.empty(1000, "u1")
         address = array.ctypes.data
+        self.device.work(stream)
         del array
         stats = self.pool.stats()
-        self.assertEqual((stats.active_blocks, stats.pending_blocks, stats.pending_bytes), (1, 1, 1000))
+        self.assertEqual((stats.active_blocks, stats.deferred_bytes), (0, 1024))
         other = self.pool.empty(1000, "u1")
         self.assertNotEqual(other.ctypes.data, address)
-        self.assertEqual(self.waits, [])
+        self.device.done(stream)
         self.assertTrue(self.pool.synchronize())
-        self.assertFalse(self.pool.synchronize())
-        self.assertEqual(len(self.waits), 1)
-        self.assertEqual((self.pool.stats().active_blocks, self.pool.stats().pending_blocks), (1, 0))
+        self.assertEqual(self.pool.stats().deferred_bytes, 0)
 
-    def test_one_wait_serves_all(self):
-        for _ in range(100):
-            self.pool.empty(1000, "u1")
-        self.assertEqual(self.waits, [])
-        self.assertGreater(self.pool.trim(), 0)
-        self.assertEqual(len(self.waits), 1)
-        self.assertEqual(self.pool.stats().mapped_bytes, 0)
+    def test_only_the_streams_that_were_named_are_waited_for(self):
+        mine, other = self.stream(), self.stream()
+        self.pool.streams = [mine]
+        self.assertEqual(self.pool.streams, (mine,))
+        self.device.work(other)
+        self.pool.empty(1000, "u1")
+        self.pool.synchronize()
+        self.assertEqual(self.pool.stats().deferred_bytes, 0)
+        self.device.work(mine)
+        self.pool.empty(1000, "u1")
+        self.assertEqual(self.pool.stats().deferred_bytes, 1024)
+        self.device.done(mine)
+        self.pool.synchronize()
+        self.assertEqual(self.pool.stats().deferred_bytes, 0)
 
-    def test_enough_of_it_is_waited_for(self):
-        self.pool.fence_bytes = 10_000
-        for _ in range(50):
-            self.pool.empty(1000, "u1")
-        self.assertEqual(len(self.waits), 4)
-        self.assertLessEqual(self.pool.stats().pending_bytes, 10_000)
+    def test_a_stream_that_is_gone_means_everything(self):
+        gone, busy = self.stream(), self.stream()
+        self.assertEqual(self.driver.cuStreamDestroy_v2(POINTER(gone)), 0)
+        self.pool.streams = [gone]
+        self.device.work(busy)
+        self.pool.empty(1000, "u1")
+        stats = self.pool.stats()
+        self.assertEqual((stats.active_blocks, stats.deferred_bytes), (0, 1024))
+
+    def test_streams_are_handles(self):
+        self.assertIsNone(self.pool.streams)
+        self.pool.streams = []
+        self.assertIsNone(self.pool.streams)
+        self.assertRaises(TypeError, setattr, self.pool, "streams", ["a"])
+        self.assertIsNone(self.pool.streams)
 
     def test_memory_that_runs_out_is_waited_for(self):
-        for _ in range(10):
+        stream = self.stream()
+        for _ in range(3):
+            self.device.work(stream)
             self.pool.empty(10 << 20, "u1")
-        self.assertEqual(len(self.waits), 9)
-        self.assertEqual(self.pool.stats().failed_allocs, 9)
+            timer = threading.Timer(0.05, self.device.done, (stream,))
+            timer.start()
+            self.pool.empty(10 << 20, "u1")
+            timer.join()
         with self.assertRaises(hugepin.OutOfMemory):
             self.pool.empty(17 << 20, "u1")
 
-    def test_not_now_leaves_everything_waiting(self):
+    def test_trim_waits(self):
+        stream = self.stream()
+        self.device.work(stream)
+        for _ in range(100):
+            self.pool.empty(1000, "u1")
+        timer = threading.Timer(0.05, self.device.done, (stream,))
+        timer.start()
+        self.assertGreater(self.pool.trim(), 0)
+        timer.join()
+        self.assertEqual(self.pool.stats().mapped_bytes, 0)
+
+    def test_while_a_stream_is_captured_everything_waits_and_nothing_breaks(self):
+        stream, graph = self.stream(), POINTER()
+        self.assertEqual(self.driver.cuStreamBeginCapture_v2(POINTER(stream), 0), 0)
         self.pool.empty(10 << 20, "u1")
-        self.answer = False
         with self.assertRaises(hugepin.OutOfMemory):
             self.pool.empty(10 << 20, "u1")
         self.assertFalse(self.pool.synchronize())
-        with self.assertRaises(hugepin.InUse) as caught:
+        with self.assertRaisesRegex(hugepin.InUse, "captured"):
             self.pool.close()
-        self.assertIn("1 of them collected and waiting for the fence", str(caught.exception))
-        self.assertEqual(self.pool.stats().pending_blocks, 1)
-
-    def test_a_fence_that_fails_frees_nothing(self):
-        self.pool.empty(1000, "u1")
-        self.answer = ArithmeticError("the device fell off")
-        for call in (self.pool.synchronize, self.pool.trim, self.pool.close):
-            self.assertRaises(ArithmeticError, call)
-        self.assertEqual(self.pool.stats().pending_blocks, 1)
-
-    def test_without_a_fence_nothing_is_used_again(self):
-        self.pool.empty(1000, "u1")
-        self.pool.fence = None
-        self.assertFalse(self.pool.synchronize())
-        self.assertRaises(hugepin.InUse, self.pool.close)
-        self.pool.fence = self.fence
+        self.assertFalse(self.pool.closed)
+        self.assertFalse(self.device.capture_broken())
+        self.assertEqual(self.driver.cuStreamEndCapture(POINTER(stream), ctypes.byref(graph)), 0)
+        self.pool.empty(10 << 20, "u1")
 
     def test_the_last_array_of_a_closed_pool_waits(self):
+        stream = self.stream()
         arrays = [self.pool.empty(1000, "u1") for _ in range(3)]
         arrays.pop()
         self.pool.close(defer=True)
         arrays.pop()
-        self.assertEqual(self.waits, [])
         self.assertIsNotNone(self.pool._handle.address)
+        self.device.work(stream)
+        timer = threading.Timer(0.05, self.device.done, (stream,))
+        timer.start()
         arrays.pop()
-        self.assertEqual(self.waits, [None])
         self.assertIsNone(self.pool._handle.address)
+        timer.join()
 
     def test_a_closed_pool_that_could_not_wait_is_ended_with_its_context(self):
+        stream, graph = self.stream(), POINTER()
         array = self.pool.empty(1000, "u1")
         self.pool.close(defer=True)
-        self.answer = False
+        self.assertEqual(self.driver.cuStreamBeginCapture_v2(POINTER(stream), 0), 0)
         del array
         self.assertIsNotNone(self.pool._handle.address)
         self.assertRaises(hugepin.InUse, self.ctx.close)
-        self.answer = None
+        self.assertEqual(self.driver.cuStreamEndCapture(POINTER(stream), ctypes.byref(graph)), 0)
         self.ctx.close()
         self.assertIsNone(self.pool._handle.address)
 
     def test_threads_that_wait_side_by_side(self):
-        self.pool.fence_bytes = 5000
         errors = []
 
         def work():
             try:
                 for _ in range(300):
-                    self.pool.empty(1000, "u1")
+                    self.pool.empty(100_000, "u1")
             except BaseException as error:      # pylint: disable=broad-except
                 errors.append(error)
 
@@ -151,99 +187,14 @@ class FenceTest(unittest.TestCase):
         self.assertEqual(errors, [])
         self.pool.synchronize()
         stats = self.pool.stats()
-        self.assertEqual((stats.active_blocks, stats.pending_bytes), (0, 0))
+        self.assertEqual((stats.active_blocks, stats.deferred_bytes), (0, 0))
 
-    def test_other_pools_need_no_fence(self):
+    def test_memory_that_no_device_knows_is_free_at_once(self):
+        self.device.work(self.stream())
         with self.ctx.pool("host") as pool:
             pool.empty(1000, "u1")
-            self.assertEqual((pool.stats().active_blocks, pool.stats().pending_blocks, pool.fence), (0, 0, None))
-
-    def test_runtime_cuda_brings_its_own_fence(self):
-        with self.ctx.pool("pinned") as pool:
-            array = pool.empty(1000, "u1")
-            self.assertIsInstance(pool.fence, hugepin._CudaFence)
-            pool.fence = self.fence
-            del array
-
-
-class Driver:
-    """A CUDA driver of three devices, the second without a context."""
-
-    ACTIVE = (1, 0, 1)
-
-    def __init__(self, current=None, fail=("", 0)):
-        self.current, self.fail = [current] if current else [], fail
-        self.modes, self.retained, self.waited = [], [], []
-
-    def __getattr__(self, name):
-        function = getattr(type(self), "do_" + name)
-
-        def call(*arguments):
-            if self.fail[0] == name:
-                return self.fail[1]
-            function(self, *(getattr(argument, "_obj", argument) for argument in arguments))
-            return 0
-
-        return call
-
-    def do_cuThreadExchangeStreamCaptureMode(self, mode):
-        self.modes.append(mode.value)
-        mode.value = 0
-
-    def do_cuCtxGetCurrent(self, ctx):
-        ctx.value = self.current[-1] if self.current else None
-
-    def do_cuDeviceGetCount(self, count):
-        count.value = len(self.ACTIVE)
-
-    def do_cuDeviceGet(self, device, ordinal):
-        device.value = 10 + ordinal
-
-    def do_cuDevicePrimaryCtxGetState(self, device, _, active):
-        active.value = self.ACTIVE[device.value - 10]
-
-    def do_cuDevicePrimaryCtxRetain(self, ctx, device):
-        self.retained.append(device.value)
-        ctx.value = 100 + device.value
-
-    def do_cuDevicePrimaryCtxRelease_v2(self, device):
-        self.retained.remove(device.value)
-
-    def do_cuCtxPushCurrent_v2(self, ctx):
-        self.current.append(ctx.value)
-
-    def do_cuCtxPopCurrent_v2(self, ctx):
-        ctx.value = self.current.pop()
-
-    def do_cuCtxSynchronize(self):
-        self.waited.append(self.current[-1])
-
-
-class CudaFenceTest(unittest.TestCase):
-    def test_every_context_that_exists_is_waited_for_and_none_is_made(self):
-        driver = Driver()
-        self.assertTrue(hugepin._CudaFence(driver)())
-        self.assertEqual((driver.waited, driver.retained, driver.current), ([110, 112], [], []))
-        driver = Driver(current=77)
-        self.assertTrue(hugepin._CudaFence(driver)())
-        self.assertEqual((driver.waited, driver.retained, driver.current), ([77, 110, 112], [], [77]))
-
-    def test_captures_of_other_threads_are_left_alone(self):
-        driver = Driver()
-        hugepin._CudaFence(driver)()
-        self.assertEqual(driver.modes, [2, 0])
-
-    def test_what_the_driver_answers(self):
-        for step in ("cuCtxGetCurrent", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxGetState",
-                     "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxSynchronize"):
-            for code, answer in ((3, True), (4, True), (900, False), (906, False)):
-                driver = Driver(fail=(step, code))
-                self.assertIs(hugepin._CudaFence(driver)(), answer, (step, code))
-                self.assertEqual((driver.retained, driver.current, driver.modes), ([], [], [2, 0]), step)
-            driver = Driver(fail=(step, 700))
-            with self.assertRaisesRegex(hugepin.Error, "CUDA error 700"):
-                hugepin._CudaFence(driver)()
-            self.assertEqual((driver.retained, driver.current, driver.modes), ([], [], [2, 0]), step)
+            stats = pool.stats()
+            self.assertEqual((stats.active_blocks, stats.deferred_bytes, stats.frees), (0, 0, 1))
 
 
 if __name__ == "__main__":
