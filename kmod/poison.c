@@ -15,17 +15,26 @@
 #include "compat.h"
 #include "hugepin.h"
 
-/* Our pages by the number of their head. A page is found here from its first day to its last. */
+/*
+ * Our pages by the number of their head, in units of 2M: so that neighbours are in one node of the array, and not each
+ * in one of its own, which is larger than all else that is known about a page. A page is found here from its first day
+ * to its last.
+ */
 static DEFINE_XARRAY(pages);
+
+static unsigned long index_of(unsigned long pfn)
+{
+	return pfn >> HUGEPIN_ORDER_2M;
+}
 
 int hugepin_poison_watch(struct hugepin_page *page)
 {
-	return xa_insert(&pages, page_to_pfn(page->page), page, GFP_KERNEL);
+	return xa_insert(&pages, index_of(page_to_pfn(page->page)), page, GFP_KERNEL);
 }
 
 void hugepin_poison_unwatch(struct hugepin_page *page)
 {
-	xa_erase(&pages, page_to_pfn(page->page));
+	xa_erase(&pages, index_of(page_to_pfn(page->page)));
 }
 
 /* Marks the page that @pfn is in: true if it is one of ours and was not faulty yet. */
@@ -36,7 +45,8 @@ static bool mark(unsigned long pfn, struct hugepin_page **found)
 
 	xa_lock(&pages);	/* while it is held no page goes */
 	for (class = 0; class < HUGEPIN_CLASS_COUNT && !news; class++) {
-		struct hugepin_page *page = xa_load(&pages, round_down(pfn, 1UL << hugepin_class_order(class)));
+		unsigned long head = round_down(pfn, 1UL << hugepin_class_order(class));
+		struct hugepin_page *page = xa_load(&pages, index_of(head));
 
 		if (page && page->reserve->class == class) {
 			news = hugepin_reserve_mark_faulty(page);
