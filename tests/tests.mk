@@ -44,4 +44,3 @@ coverage:
 -include tests/cases/options/options.mk
 -include tests/cases/security/security.mk
 -include tests/model/model.mk
--include tests/fuzz/kernel/kernel.mk

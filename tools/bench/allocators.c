@@ -114,18 +114,20 @@ static void *dpdk_alloc_line(size_t bytes)
 	return dpdk_alloc(NULL, bytes, 0);
 }
 
-/* Its heap is sized at the start, and made of base pages where none are huge. */
+/* Its heap grows by 2M pages; with BENCH_DPDK_NO_HUGE it is of base pages, and sized at the start. */
 static int open_dpdk(void)
 {
-	char *arguments[] = { "bench", "--no-huge", "--in-memory", "--no-pci", "-m", "4096", "-l", "0",
-			      "--log-level=1", NULL };
+	char *huge[] = { "bench", "--in-memory", "--no-pci", "--no-telemetry", "-l", "0", "--log-level=1", NULL };
+	char *base[] = { "bench", "--no-huge", "-m", "4096", "--no-shconf", "--no-pci", "--no-telemetry", "-l", "0",
+			 "--log-level=1", NULL };
+	bool no_huge = getenv("BENCH_DPDK_NO_HUGE");
 	void *handle = open_library("librte_eal.so.23");
 	int (*init)(int count, char **arguments);
 
 	if (!handle || find(handle, "rte_eal_init", &init) || find(handle, "rte_malloc", &dpdk_alloc) ||
 	    find(handle, "rte_free", &peer_free))
 		return -1;
-	if (init(9, arguments) < 0)
+	if ((no_huge ? init(10, base) : init(7, huge)) < 0)
 		return bench_complain("rte_eal_init: failed");
 	peer_alloc = dpdk_alloc_line;
 	return 0;
@@ -157,6 +159,13 @@ static int open_hugepin(void)
 	peer_alloc = hugepin_take;
 	peer_free = hugepin_give;
 	return 0;
+}
+
+uint64_t allocator_mapped_bytes(void)
+{
+	struct hugepin_pool_stats stats = { .size = sizeof(stats) };
+
+	return pool && !hugepin_pool_stats_get(pool, &stats) ? stats.mapped_bytes : 0;
 }
 
 /* ---- the table ---- */

@@ -41,7 +41,7 @@ SETTINGS = {
         "keeping": {"BENCH_TBB_HUGE_SIZE_THRESHOLD": str(TERABYTE), "TBB_MALLOC_USE_HUGE_PAGES": "1"},
     },
     "memkind": {"hugetlb": {}},
-    "dpdk": {"no-huge": {}},
+    "dpdk": {"no-huge": {"BENCH_DPDK_NO_HUGE": "1"}, "hugetlb": {}},
 }
 
 
@@ -72,7 +72,7 @@ def environment(settings):
     return env
 
 
-def variants(peers):
+def variants(peers, **more):
     """(peer, setting, environment) of all that can run, and what is left out with the reason."""
     found, left_out = [], {}
     for peer in peers:
@@ -80,5 +80,5 @@ def variants(peers):
         if reason:
             left_out[peer] = reason
             continue
-        found += [(peer, setting, environment(env)) for setting, env in SETTINGS[peer].items()]
+        found += [(peer, setting, environment({**env, **more})) for setting, env in SETTINGS[peer].items()]
     return found, left_out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table on the terminal, and the results as JSON."""
+"""The table on the terminal; the results as JSON, and what they were made of beside them."""
 
 import json
 import os
@@ -7,30 +7,44 @@ import platform
 import sys
 import time
 
-COLUMNS = "{:<16} {:<14} {:>2} {:>11} {:>11} {:<10} {:>7} {:>7}  {}"
+COLUMNS = "{:<14} {:<28} {:>2} {:>11} {:>11} {:<10} {:>9} {:>7}  {:<12} {}"
+PROGRESS_S = 20     # how often a line of progress where there is no terminal
+
+last_progress = time.monotonic()
 
 
 def progress(text):
+    global last_progress    # pylint: disable=global-statement
     if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        print(f"\r\033[K{text[:120]}", end="", file=sys.stderr, flush=True)
+    elif text and time.monotonic() - last_progress > PROGRESS_S:
+        last_progress = time.monotonic()
+        print(text, file=sys.stderr, flush=True)
 
 
 def heading():
-    print(COLUMNS.format("bench", "case", "t", "hugepin", "best peer", "", "ratio", "target", ""))
+    print(COLUMNS.format("bench", "case", "t", "hugepin", "best peer", "", "ratio", "target", "unit", ""))
 
 
 def number(value):
-    return f"{value:.3g}" if value < 10 else f"{value:,.0f}"
+    return "" if value is None else f"{value:.3g}" if abs(value) < 10 else f"{value:,.0f}"
+
+
+def verdict(result):
+    return {None: "", True: "ok", False: "below"}[result["ok"]]
 
 
 def row(result):
     progress("")
-    best = result.get("best_peer")
+    best = result["best_peer"]
     print(COLUMNS.format(result["bench"], result["case"], result["threads"], number(result["hugepin"]),
-                         number(result["peers"][best]) if best else "", best or "",
-                         f"{result['ratio']:.2f}" if "ratio" in result else "",
-                         f"{result['target']:.2f}" if "target" in result else "",
-                         "" if "ok" not in result else "ok" if result["ok"] else "below"), flush=True)
+                         number(result["peers"].get(best)), best or "", number(result["ratio"]),
+                         number(result["target"]), result["unit"], verdict(result)).rstrip(), flush=True)
+
+
+def failed(text):
+    progress("")
+    print(f"NOT MEASURED: {text}", flush=True)
 
 
 def processor():
@@ -54,14 +68,19 @@ def machine():
             "load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
 
 
-def write(path, results, method):
+def dump(path, content):
     with open(path, "w", encoding="utf-8") as f:
-        json.dump({"machine": machine(), "method": method, "results": results}, f, indent="\t")
+        json.dump(content, f, indent="\t")
         f.write("\n")
 
 
-def summary(results, seconds, path):
-    judged = [r for r in results if "ok" in r]
-    for reason in sorted({f"{peer}: {why}" for r in results for peer, why in r["left_out"].items()}):
+def write(path, rows, the_machine, method):
+    dump(path, {"machine": the_machine, "results": [r.result() for r in rows]})
+    dump(os.path.join(os.path.dirname(path), "details.json"), {"method": method, "rows": [r.details() for r in rows]})
+
+
+def summary(rows, notes, seconds, path):
+    judged = [r.result() for r in rows if r.result()["ok"] is not None]
+    for reason in sorted({f"{peer}: {why}" for r in rows for peer, why in r.left_out.items()} | notes):
         print(f"left out: {reason}")
     print(f"{sum(r['ok'] for r in judged)} of {len(judged)} reach their target; {seconds:.0f} s; {path}")

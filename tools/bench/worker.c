@@ -62,7 +62,8 @@ int bench_complain(const char *format, ...)
 	return -1;
 }
 
-static const struct bench *const benches[] = { &bench_pair, &bench_worst, &bench_remote, &bench_holes, &bench_limits };
+static const struct bench *const benches[] = { &bench_pair,   &bench_worst,  &bench_remote,	&bench_holes,
+					       &bench_limits, &bench_gather, &bench_bookkeeping };
 
 static const struct bench *bench_find(const char *name)
 {

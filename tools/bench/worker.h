@@ -17,6 +17,7 @@ struct allocator {
 };
 
 const struct allocator *allocator_find(const char *name);
+uint64_t allocator_mapped_bytes(void);		/* of hugepin's pool */
 
 /* ---- a case, as the command line has it ---- */
 
@@ -30,7 +31,7 @@ struct job {
 	bool touch;				/* writes a byte of each 4 KiB of a new block */
 };
 
-/* ---- pair.c, remote.c, fill.c: what is measured. Each prints its result of one repetition ---- */
+/* ---- pair.c, remote.c, fill.c, gather.c, bookkeeping.c: what is measured. Each prints its result of one repetition ---- */
 
 struct bench {
 	const char *name;
@@ -39,7 +40,7 @@ struct bench {
 	int (*close)(const struct job *job);	/* frees all; checks what must hold */
 };
 
-extern const struct bench bench_pair, bench_worst, bench_remote, bench_holes, bench_limits;
+extern const struct bench bench_pair, bench_worst, bench_remote, bench_holes, bench_limits, bench_gather, bench_bookkeeping;
 
 /* ---- worker.c ---- */
 
