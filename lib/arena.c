@@ -124,14 +124,19 @@ static void use(struct hpi_arena *arena, struct chunk *c, uint64_t requested)
 
 void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed)
 {
+	return hpi_arena_alloc_room(arena, alignment, bytes, bytes, zeroed);
+}
+
+void *hpi_arena_alloc_room(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, uint64_t room, bool *zeroed)
+{
 	uint64_t rounded;
 	struct chunk *c;
 
-	if (bytes > ARENA_MAX_BYTES || alignment > ARENA_MAX_BYTES)
+	if (room > ARENA_MAX_BYTES || alignment > ARENA_MAX_BYTES)
 		goto nothing_fits;
 	if (alignment < HPI_ARENA_GRAIN)
 		alignment = HPI_ARENA_GRAIN;
-	rounded = to_grains(bytes);
+	rounded = to_grains(room);
 	c = hpi_bins_find(&arena->bins, alignment, rounded);
 	if (!c)
 		goto nothing_fits;

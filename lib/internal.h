@@ -618,6 +618,8 @@ uint64_t hpi_arena_free_before(const struct hpi_arena *arena, const void *end);
 /* NULL when nothing fits (errno ENOSPC) or without memory for bookkeeping (ENOMEM); nothing is changed then. @zeroed is set
  * if the block's bytes are known to be zero. */
 void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed);
+/* The same with room for @room bytes, of which @bytes are asked for. */
+void *hpi_arena_alloc_room(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, uint64_t room, bool *zeroed);
 /* The same at an address, a multiple of the grain. */
 void *hpi_arena_alloc_at(struct hpi_arena *arena, void *addr, uint64_t bytes, bool *zeroed);
 /* A block becomes two, next to each other: of @bytes at @ptr, and of @rest behind. -EINVAL: not a block in use, or too

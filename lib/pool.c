@@ -212,30 +212,9 @@ void *hugepin_alloc_aligned(struct hugepin_pool *pool, size_t alignment, size_t 
 	return hpi_pool_allocate(pool, alignment, bytes, flags);
 }
 
-void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
-{
-	void *p;
-
-	if (!flags && !pool->fills && hpi_context_is_ours(pool->ctx)) {
-		p = hpi_block_take_cached(pool, bytes);
-		if (p)
-			return p;
-	}
-	return hugepin_alloc_aligned(pool, HPI_POOL_GRAIN, bytes, flags);
-}
-
-static int not_a_block(const struct hugepin_pool *pool, const void *ptr)
+int hpi_pool_no_block(const struct hugepin_pool *pool, const void *ptr)
 {
 	return hpi_error(-EINVAL, "%p is not a block of the %s pool, or is freed already", ptr, hpi_pool_name(pool));
-}
-
-int hugepin_free(struct hugepin_pool *pool, void *ptr)
-{
-	int err = hpi_context_is_ours(pool->ctx) ? 0 : hpi_context_check(pool->ctx);
-
-	if (err || !ptr)
-		return err;
-	return hpi_garbage_free(pool, ptr) ? not_a_block(pool, ptr) : 0;
 }
 
 /* A block at the end of what is mapped grows with it: moving would hold old and new at once. */
@@ -291,14 +270,14 @@ static void *empty(struct hugepin_pool *pool, void *ptr)
 	void *p;
 
 	if (hpi_block_bytes(pool, ptr) == UINT64_MAX)
-		return fail(not_a_block(pool, ptr));
+		return fail(hpi_pool_no_block(pool, ptr));
 	if (!hpi_block_take(pool, HPI_POOL_GRAIN, 0, NULL, &p)) {
 		hpi_scope_moved(pool, ptr, p);
 		hugepin_free(pool, ptr);
 		return p;
 	}
 	hpi_error_clear();
-	return hpi_block_resize(pool, ptr, 0, &old) ? fail(not_a_block(pool, ptr)) : ptr;
+	return hpi_block_resize(pool, ptr, 0, &old) ? fail(hpi_pool_no_block(pool, ptr)) : ptr;
 }
 
 void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
@@ -314,14 +293,14 @@ void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes)
 		return fail(hpi_error(-EINVAL, "the block at %p is a plan's, and keeps its size", ptr));
 	if (hpi_block_is_empty(pool, ptr)) {
 		if (!is_zero_size_block(pool, ptr))
-			return fail(not_a_block(pool, ptr));
+			return fail(hpi_pool_no_block(pool, ptr));
 		return bytes ? move(pool, ptr, 0, bytes) : ptr;
 	}
 	if (!bytes)
 		return empty(pool, ptr);
 	err = hpi_block_resize(pool, ptr, bytes, &old);
 	if (err == -EINVAL)
-		return fail(not_a_block(pool, ptr));
+		return fail(hpi_pool_no_block(pool, ptr));
 	if (err == -ENOSPC)
 		err = resize_growing(pool, ptr, bytes, &old);
 	if (err)

@@ -182,6 +182,7 @@ void hpi_pool_lock_end(struct hugepin_pool *pool);
 /* hugepin_alloc_aligned() with the arguments checked; NULL with errno and the text set. */
 void *hpi_pool_allocate(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, unsigned int flags);
 int hpi_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given);	/* no locks held */
+int hpi_pool_no_block(const struct hugepin_pool *pool, const void *ptr);	/* sets the text; returns -EINVAL */
 
 /* ---- pool_options.c ---- */
 
@@ -306,7 +307,17 @@ void hpi_caches_unlock(struct hugepin_pool *pool);
 /* From the arena's view, to which all that is kept is in use, to the user's. Needs lock. */
 void hpi_caches_correct(const struct hugepin_pool *pool, struct hpi_arena_stats *stats);
 
-/* ---- pool_block.c: blocks come and go ---- */
+/* ---- pool_quick.c: blocks come and go ---- */
+
+/* From the caller's thread cache, or by its growing a stack of it; NULL: hpi_block_take() knows. */
+void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes);
+int hpi_block_free(struct hugepin_pool *pool, void *ptr);	/* -EINVAL without a text: not a block in use */
+
+/* ---- pool_block.c: the same where it is not quick ---- */
+
+/* From what is mapped; NULL with errno. Needs lock, as the next. */
+void *hpi_block_book(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed);
+int hpi_block_free_booked(struct hugepin_pool *pool, void *ptr);
 
 /* Grows the pool if it must. -ENOMEM, -EDQUOT, -EIO, with the text set. @zeroed: see hpi_arena_alloc(). */
 int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out);
@@ -315,7 +326,6 @@ int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes
  * arena however small they are.
  */
 int hpi_block_take_run(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, void *out[]);
-int hpi_block_free(struct hugepin_pool *pool, void *ptr);	/* -EINVAL without a text: not a block in use */
 /*
  * Takes a block from its user without making it free: garbage, or behind a fence. Counts as a free, and as deferred
  * until hpi_block_return(). -EINVAL without a text: not a block in use. @bytes: as rounded; 0: it had none, and is free.
@@ -324,8 +334,6 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes);
 void hpi_block_return(struct hugepin_pool *pool, void *ptr);	/* a retired block becomes free */
 /* A retired block is in use again, as it is, for @bytes, at most what it has. Counts as an allocation. */
 int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes);
-/* From the caller's thread cache, or by its growing a stack of it; NULL: hpi_block_take() knows. */
-void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes);
 /* What was asked for; UINT64_MAX: not a block in use with bytes. */
 uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr);
 /* What may be used of it without asking again; UINT64_MAX likewise. */

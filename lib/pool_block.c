@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Blocks come and go. This file alone knows where a block lives: in a span, in the arena, or among those of no bytes. What
- * the thread's cache has not is taken under the lock, which is never held over anything slow; growth is.
+ * Blocks come and go. This file alone knows where a block lives: in a span, in the arena, or among those of no bytes.
+ * What does not go the quick way (pool_quick.c) is done under the lock, which is never held over anything slow; growth is.
  *
  *	nothing -> used -> free
  *	           used -> retired -> free		given back, but garbage or behind a fence
@@ -28,177 +28,6 @@ static struct hpi_arena *arena_of(const struct hugepin_pool *pool, const void *p
 	return pool->extents ? hpi_space_at(pool, ptr).arena : pool->arena;
 }
 
-/* ---- from and to the thread's cache ---- */
-
-static inline struct cache *cache_of(struct hugepin_pool *pool)
-{
-	const struct hpi_cache_hot *hot;
-
-	if (!pool->caches)
-		return NULL;
-	hot = &hpi_cache_hot[pool->caches->id % HPI_CACHE_HOT];
-	return __builtin_expect(hot->id == pool->caches->id, 1) ? hot->cache : hpi_cache_find(pool);
-}
-
-static inline struct cache *enter_cache(struct hugepin_pool *pool)
-{
-	struct cache *cache = cache_of(pool);
-
-	while (cache && !cache_enter(cache))
-		hpi_cache_wait(cache);
-	return cache;
-}
-
-static inline void count_alloc(struct cache *cache, uint64_t bytes, uint64_t requested)
-{
-	count_add(&cache->counts.active, (int64_t)bytes);
-	count_add(&cache->counts.requested, (int64_t)requested);
-	cache->counts.allocs++;
-	if (cache->counts.active > cache->high_active)
-		cache->high_active = cache->counts.active;
-	if (cache->counts.requested > cache->high_requested)
-		cache->high_requested = cache->counts.requested;
-}
-
-static inline void count_free(struct cache *cache, uint64_t bytes, uint64_t requested)
-{
-	count_add(&cache->counts.active, -(int64_t)bytes);
-	count_add(&cache->counts.requested, -(int64_t)requested);
-	cache->counts.frees++;
-}
-
-/* Half a stack at once; false: nothing to be had without growing. */
-static __attribute__((noinline)) bool refill(struct hugepin_pool *pool, struct cache *cache, unsigned int class)
-{
-	if (!cache->room[class])
-		return false;
-	hpi_pool_lock(pool);
-	hpi_cache_add_counts(cache);
-	cache->filled[class] = hpi_small_take(pool, class, cache->stack[class], (cache->room[class] + 1) / 2);
-	hpi_pool_unlock(pool);
-	return cache->filled[class];
-}
-
-static inline void *take_small(struct hugepin_pool *pool, struct cache *cache, uint64_t bytes)
-{
-	unsigned int class = class_of(bytes);
-	const struct small *small;
-
-	if (__builtin_expect(!cache->filled[class], 0) && !refill(pool, cache, class))
-		return NULL;
-	small = &cache->stack[class][--cache->filled[class]];
-	*small->state = (uint16_t)(bytes + 1);
-	count_alloc(cache, class_bytes(class), bytes);
-	return small->ptr;
-}
-
-static inline void *take_kept(struct cache *cache, uint64_t bytes)
-{
-	struct chunk *c = hpi_keep_take(cache, hpi_round_up(bytes, HPI_POOL_GRAIN));
-
-	if (!c)
-		return NULL;
-	c->requested = bytes;
-	__atomic_store_n(&c->kept, 0, __ATOMIC_RELAXED);
-	cache->kept_requested += (int64_t)bytes;
-	count_alloc(cache, c->bytes, bytes);
-	return (void *)c->addr;
-}
-
-void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes)
-{
-	struct cache *cache;
-	void *p;
-
-	if (bytes - 1 >= KEEP_MAX)
-		return NULL;
-	cache = enter_cache(pool);
-	if (!cache)
-		return NULL;
-	if (bytes <= SMALL_MAX)
-		p = take_small(pool, cache, bytes);
-	else
-		p = take_kept(cache, bytes);
-	cache_leave(cache);
-	return p;
-}
-
-/* The lower half of a full stack; what was freed last is used next. */
-static __attribute__((noinline)) void spill(struct hugepin_pool *pool, struct cache *cache, unsigned int class)
-{
-	struct small *stack = cache->stack[class];
-	unsigned int i, half = (cache->room[class] + 1) / 2;
-
-	hpi_pool_lock(pool);
-	hpi_cache_add_counts(cache);
-	for (i = 0; i < half; i++)
-		hpi_small_give(pool, &stack[i]);
-	hpi_pool_unlock(pool);
-	cache->filled[class] -= half;
-	memmove(stack, stack + half, cache->filled[class] * sizeof(*stack));
-}
-
-static inline int give_small(struct hugepin_pool *pool, struct cache *cache, struct span *span, void *ptr)
-{
-	uint16_t *state = span_state(span, ptr);
-	unsigned int class = span->class;
-
-	if (__builtin_expect(!state || !*state || *state == STATE_RETIRED || !cache->room[class], 0))
-		return -EINVAL;
-	if (__builtin_expect(cache->filled[class] == cache->room[class], 0))
-		spill(pool, cache, class);
-	count_free(cache, span->bytes, *state - 1u);
-	*state = 0;
-	cache->stack[class][cache->filled[class]++] = (struct small){ ptr, state };
-	return 0;
-}
-
-/* Half of what is kept goes, so that the next blocks need no lock. */
-static __attribute__((noinline)) void make_room(struct hugepin_pool *pool, struct cache *cache)
-{
-	hpi_pool_lock(pool);
-	hpi_cache_add_counts(cache);
-	hpi_keep_give(cache, cache->may_keep_bytes / 2);
-	hpi_pool_unlock(pool);
-}
-
-static inline int give_whole(struct hugepin_pool *pool, struct cache *cache, void *ptr, uint64_t offset)
-{
-	uintptr_t slot = __atomic_load_n(&pool->caches->map[offset / HPI_TABLE_SLOT_BYTES], __ATOMIC_RELAXED);
-	struct chunk *c = hpi_table_slot_chunk(slot, (uintptr_t)ptr);
-
-	if (!c || c->addr != (uintptr_t)ptr || c->state != CHUNK_USED || __atomic_load_n(&c->kept, __ATOMIC_RELAXED) ||
-	    c->bytes <= SMALL_MAX || c->bytes > KEEP_MAX || c->bytes > cache->may_keep_bytes / 2)
-		return -EINVAL;
-	if (__builtin_expect(cache->kept_bytes + c->bytes > cache->may_keep_bytes, 0))
-		make_room(pool, cache);
-	count_free(cache, c->bytes, c->requested);
-	cache->kept_requested -= (int64_t)c->requested;
-	c->requested = 0;
-	__atomic_store_n(&c->kept, 1, __ATOMIC_RELAXED);
-	hpi_keep_put(cache, c);
-	return 0;
-}
-
-/* -EINVAL: not a block that a cache can keep. */
-static int give_cached(struct hugepin_pool *pool, void *ptr)
-{
-	uint64_t offset = (uint64_t)((char *)ptr - pool->window);
-	struct cache *cache;
-	struct span *span;
-	int err;
-
-	if (offset >= (uint64_t)(pool->window_end - pool->window))
-		return -EINVAL;
-	cache = enter_cache(pool);
-	if (!cache)
-		return -EINVAL;
-	span = span_at(pool->caches, offset);
-	err = span ? give_small(pool, cache, span, ptr) : give_whole(pool, cache, ptr, offset);
-	cache_leave(cache);
-	return err;
-}
-
 /* ---- under the lock ---- */
 
 /* The span's block at @ptr, with its state; NULL: it lies in no span. */
@@ -222,39 +51,56 @@ static bool is_in_use(const uint16_t *state)
 /* What the thread has counted so far is added before what is done next: for the peaks. */
 static void lock_books(struct hugepin_pool *pool)
 {
-	struct cache *cache = cache_of(pool);
+	struct cache *cache = cache_at_hand(pool);
 
-	hpi_pool_lock(pool);
+	pool_lock_as(pool, cache);
 	if (cache)
-		hpi_cache_add_counts(cache);
+		cache_add_counts(cache);
+}
+
+/* More than what is asked for where a cache could keep it then; but rather just that than none. */
+static void *book(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed)
+{
+	void *p = NULL;
+
+	if (bytes > SMALL_MAX && bytes <= WHOLE_MAX && alignment <= HPI_POOL_GRAIN && pool->caches)
+		p = hpi_arena_alloc_room(pool->arena, alignment, bytes, class_bytes(class_of(bytes)), zeroed);
+	return p ? p : hpi_arena_alloc(pool->arena, alignment, bytes, zeroed);
+}
+
+void *hpi_block_book(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed)
+{
+	void *p = bytes ? book(pool, alignment, bytes, zeroed) :
+			  hpi_arena_alloc(pool->zero_size, alignment, 0, zeroed);
+
+	if (p) {
+		pool->allocs++;
+		pool_note_peaks(pool, 0, 0);
+	}
+	return p;
 }
 
 /* A block from what is mapped. -ENOSPC: nothing fits. */
 static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out)
 {
-	struct hpi_arena *arena = bytes ? pool->arena : pool->zero_size;
-	void *p;
+	int err;
 
 	lock_books(pool);
-	p = hpi_arena_alloc(arena, alignment, bytes, zeroed);
-	if (p) {
-		pool->allocs++;
-		hpi_pool_note_peaks(pool);
-	}
+	*out = hpi_block_book(pool, alignment, bytes, zeroed);
+	err = *out ? 0 : -errno;
 	hpi_pool_unlock(pool);
-	if (!p)
-		return -errno;
-	*out = p;
-	return 0;
+	return err;
 }
 
-/* What a block will need in the books, so that no growth is made for one that then cannot be booked. */
+/* Before a growth. What a block will need in the books, so that none is made for one that then cannot be booked. */
 static int reserve_books(struct hugepin_pool *pool)
 {
 	int err;
 
 	hpi_pool_lock(pool);
 	err = hpi_arena_reserve(pool->arena);
+	if (pool->caches)
+		pool->caches->grown_at = pool->allocs;
 	hpi_pool_unlock(pool);
 	return err;
 }
@@ -306,10 +152,11 @@ int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes
 {
 	int err;
 
-	if (alignment <= HPI_POOL_GRAIN) {
-		*out = hpi_block_take_cached(pool, bytes);
-		if (*out)
-			return 0;
+	void *p = alignment <= HPI_POOL_GRAIN ? hpi_block_take_cached(pool, bytes) : NULL;
+
+	if (p) {
+		*out = p;
+		return 0;
 	}
 	err = take(pool, alignment, bytes, zeroed, out);
 	if (err == -ENOSPC && bytes && hpi_caches_are_worth_it(pool)) {
@@ -385,7 +232,7 @@ static int end_use(struct hugepin_pool *pool, const struct span *span, uint16_t 
 	return 0;
 }
 
-static int free_locked(struct hugepin_pool *pool, void *ptr)
+int hpi_block_free_booked(struct hugepin_pool *pool, void *ptr)
 {
 	uint16_t *state;
 	struct span *span = small_at(pool, ptr, &state);
@@ -400,18 +247,6 @@ static int free_locked(struct hugepin_pool *pool, void *ptr)
 	err = hpi_arena_free(arena_of(pool, ptr), ptr);
 	if (!err)
 		pool->frees++;
-	return err;
-}
-
-int hpi_block_free(struct hugepin_pool *pool, void *ptr)
-{
-	int err = give_cached(pool, ptr);
-
-	if (!err)
-		return 0;
-	lock_books(pool);
-	err = free_locked(pool, ptr);
-	hpi_pool_unlock(pool);
 	return err;
 }
 
@@ -465,7 +300,7 @@ int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes)
 	err = span ? revive_small(pool, span, state, bytes) : hpi_arena_revive(pool->arena, ptr, bytes);
 	if (!err) {
 		pool->allocs++;
-		hpi_pool_note_peaks(pool);
+		pool_note_peaks(pool, 0, 0);
 	}
 	hpi_pool_unlock(pool);
 	return err;
@@ -550,7 +385,7 @@ static int resize(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t
 		err = hpi_arena_resize(pool->arena, ptr, bytes);
 	}
 	if (!err)
-		hpi_pool_note_peaks(pool);
+		pool_note_peaks(pool, 0, 0);
 	hpi_pool_unlock(pool);
 	return err;
 }

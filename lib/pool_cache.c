@@ -18,13 +18,24 @@
 #include <sys/mman.h>
 
 /*
- * Of the cap, what one thread may have: in stacks, and in whole blocks. Replays of a training program's allocations decide
- * the latter: with 1 MiB kept, or blocks of more than 32 KiB, the arena maps up to 6 % more than is live at the peak.
+ * Of the cap, what one thread may have: in stacks of small blocks, and in whole ones. Replays of a training program's
+ * allocations decide the latter: with 1 MiB kept while the pool still grows, the arena maps up to 6 % more than is live
+ * at the peak. Once it has not grown for QUIET allocations a thread may keep more, bit by bit.
  */
 #define STACKS_SHARE	8
-#define KEEP_SHARE	128
+#define WHOLE_SHARE	80
+#define WHOLE_SHARE_QUIET	16
+#define QUIET		131072
 /* Before a growth the caches are emptied, but not again within so many allocations: a pool without any slack crawls. */
 #define EMPTY_INTERVAL	1024
+
+#define OCTAVE(step)	9 * (step), 10 * (step), 11 * (step), 12 * (step), \
+			13 * (step), 14 * (step), 15 * (step), 16 * (step)
+
+const uint32_t hpi_class_bytes[CLASSES] = {
+	64, 128, 192, 256, 320, 384, 448, 512,
+	OCTAVE(64), OCTAVE(128), OCTAVE(256), OCTAVE(512), OCTAVE(1024), OCTAVE(2048), OCTAVE(4096),
+};
 
 bool hpi_cache_heavy;
 
@@ -142,19 +153,28 @@ void hpi_caches_end(struct hugepin_pool *pool, bool child)
 	pool->caches = NULL;
 }
 
+/* Of whole blocks, while the pool grows. */
+static uint64_t at_first(const struct hpi_caches *caches, const struct cache *cache)
+{
+	return min_bytes(caches->cap_bytes / WHOLE_SHARE, cache->whole_bytes);
+}
+
 /* How much a new cache may keep; what is left of the cap decides. Needs the pool's lock. */
 static void grant(struct hpi_caches *caches, struct cache *cache)
 {
 	uint64_t left = caches->cap_bytes - caches->granted_bytes, share;
 	unsigned int i;
 
-	cache->may_keep_bytes = min_bytes(caches->cap_bytes / KEEP_SHARE, left);
-	left -= cache->may_keep_bytes;
-	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left) / CLASSES;
-	for (i = 0; i < CLASSES; i++) {
+	cache->whole_bytes = min_bytes(caches->cap_bytes / WHOLE_SHARE_QUIET, left);
+	cache->may_keep_bytes = at_first(caches, cache);
+	left -= cache->whole_bytes;
+	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left) / SMALL_CLASSES;
+	for (i = 0; i < SMALL_CLASSES; i++) {
 		cache->room[i] = (uint32_t)min_bytes(share / class_bytes(i), STACK_ROOM);
 		left -= cache->room[i] * class_bytes(i);
 	}
+	for (i = SMALL_CLASSES; i < CLASSES; i++)
+		cache->room[i] = class_bytes(i) <= cache->may_keep_bytes / 2 ? WHOLE_ROOM : 0;
 	caches->granted_bytes = caches->cap_bytes - left;
 }
 
@@ -268,16 +288,49 @@ static bool stop(struct hugepin_pool *pool)
 	return true;
 }
 
+static bool is_quiet(const struct hugepin_pool *pool)
+{
+	return pool->allocs - pool->caches->grown_at >= QUIET;
+}
+
+bool hpi_whole_grow(struct cache *cache)
+{
+	if (cache->may_keep_bytes >= cache->whole_bytes || !is_quiet(cache->pool))
+		return false;
+	cache->may_keep_bytes = min_bytes(2 * cache->may_keep_bytes, cache->whole_bytes);
+	return true;
+}
+
+void hpi_whole_give(struct cache *cache, uint64_t most_bytes)
+{
+	struct hugepin_pool *pool = cache->pool;
+	unsigned int class = CLASSES - 1;
+	struct chunk *c;
+
+	while (cache->kept_bytes > most_bytes) {
+		while (!cache->filled[class])
+			class--;
+		c = cache->whole[class - SMALL_CLASSES][--cache->filled[class]];
+		c->kept = 0;
+		cache->kept_bytes -= c->bytes;
+		pool->caches->counts.active += (int64_t)c->bytes;
+		pool->caches->blocks++;
+		hpi_arena_free(pool->arena, (void *)c->addr);
+	}
+}
+
 static void empty(struct hugepin_pool *pool, struct cache *cache)
 {
 	unsigned int class;
 
 	hpi_cache_add_counts(cache);
-	for (class = 0; class < CLASSES; class++) {
+	for (class = 0; class < SMALL_CLASSES; class++) {
 		while (cache->filled[class])
 			hpi_small_give(pool, &cache->stack[class][--cache->filled[class]]);
 	}
-	hpi_keep_give(cache, 0);
+	hpi_whole_give(cache, 0);
+	if (!is_quiet(pool))
+		cache->may_keep_bytes = at_first(pool->caches, cache);
 }
 
 bool hpi_caches_are_worth_it(struct hugepin_pool *pool)
@@ -319,9 +372,7 @@ void hpi_cache_add_counts(struct cache *cache)
 	struct hpi_caches *caches = pool->caches;
 	int64_t kept = cache->kept_requested;
 
-	if (cache->counts.allocs == cache->added.allocs && cache->counts.frees == cache->added.frees)
-		return;
-	hpi_pool_note_peaks_above(pool, cache->high_active - cache->added.active,
+	pool_note_peaks(pool, cache->high_active - cache->added.active,
 				  cache->high_requested - cache->added.requested);
 	caches->counts.active += cache->counts.active - cache->added.active;
 	caches->counts.requested += cache->counts.requested - cache->added.requested - kept;

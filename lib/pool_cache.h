@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Between a pool's users and its arena: what a thread has freed serves what it asks for next, without a lock and
- * without a cache line that another thread writes. Seen by pool_block.c and pool_cache*.c only.
+ * without a cache line that another thread writes. Seen by pool_block.c, pool_quick.c, pool_lock.c and
+ * pool_cache*.c only.
  *
  *	up to 8 KiB	classes; blocks of a class lie in spans of 64 KiB, which are blocks of the arena
  *			thread's stack <- batches, under the pool's lock -> spans with free blocks
- *	above		whole blocks of the arena, kept by size; one serves requests down to 16/17 of its bytes
+ *	up to 64 KiB	classes, too, but each block is one of the arena; a thread's stack has them as they are
+ *	above		nothing is kept
  *
  * An address leads to its block through the arena's map: the chunk that starts in a slot of 8 KiB, or the span that the
  * slot is part of. Nothing is written into the memory itself.
@@ -19,33 +21,30 @@
 #include "arena.h"
 #include "pool.h"
 
+extern const uint32_t hpi_class_bytes[];	/* pool_cache.c */
+
 #define SMALL_MAX	8192ull			/* larger blocks have a slot of the map for themselves */
-#define CLASSES		40
+#define SMALL_CLASSES	40
 #define STACK_ROOM	64			/* blocks of one class that a thread keeps */
-#define BATCH		(STACK_ROOM / 2)	/* that go to and from the spans at once */
 #define SPAN_BYTES	(HPI_TABLE_SLOT_BYTES * 8)
 
-#define KEEP_MAX	32768ull	/* larger blocks are not kept */
-#define KEEP_STEPS_LOG2	6			/* each power of two in so many steps */
-#define KEEP_OCTAVES	3			/* 8 KiB up to and with 32 KiB */
-#define KEEP_SLACK	16
+#define WHOLE_MAX	65536ull		/* larger blocks are not kept */
+#define WHOLE_CLASSES	24
+#define WHOLE_ROOM	16
 
-/* What a class has, in grains: 1 to 8, then each power of two in eight steps, so that an eighth is wasted at most. */
+#define CLASSES		(SMALL_CLASSES + WHOLE_CLASSES)
+
+/* A class has 1 to 8 grains, then each power of two is divided in eight steps, so that an eighth is wasted at most. */
 static inline unsigned int class_of(uint64_t bytes)
 {
-	unsigned int n = (unsigned int)((bytes - 1) / HPI_POOL_GRAIN), msb;
+	unsigned int n = (unsigned int)((bytes - 1) / HPI_POOL_GRAIN), shift = 28 - (unsigned int)__builtin_clz(n | 8);
 
-	if (n < 8)
-		return n;
-	msb = 31 - (unsigned int)__builtin_clz(n);
-	return 8 * (msb - 2) + (n >> (msb - 3) & 7);
+	return 8 * shift + (n >> shift);
 }
 
 static inline uint32_t class_bytes(unsigned int class)
 {
-	uint32_t grains = class < 8 ? class + 1 : (9 + class % 8) << (class / 8 - 1);
-
-	return grains * (uint32_t)HPI_POOL_GRAIN;
+	return hpi_class_bytes[class];
 }
 
 /* What a block of a span is: 0 free, else what was asked for and one; STATE_RETIRED alone: given back, not yet free. */
@@ -89,15 +88,14 @@ struct cache {
 	int64_t high_active, high_requested;	/* highest since the counts were last added to the pool's */
 
 	_Alignas(64) struct hugepin_pool *pool;
-	uint64_t kept_bytes, may_keep_bytes;	/* of whole blocks */
+	uint64_t kept_bytes, may_keep_bytes;	/* of whole blocks; and never more than whole_bytes */
+	uint64_t whole_bytes;
 	int64_t kept_requested;			/* part of counts.requested that belongs to chunks */
 	struct counts added;			/* of the counts, to the pool's */
 
 	uint32_t filled[CLASSES], room[CLASSES];
-	struct small stack[CLASSES][STACK_ROOM];
-
-	uint64_t keep_bits[KEEP_OCTAVES + 1];	/* a bit for each list that is not empty; the last word is none */
-	struct chunk *keep[KEEP_OCTAVES << KEEP_STEPS_LOG2];
+	struct small stack[SMALL_CLASSES][STACK_ROOM];
+	struct chunk *whole[WHOLE_CLASSES][WHOLE_ROOM];
 
 	struct cache *next;			/* of the pool; never changes */
 	struct cache *next_of_thread;
@@ -118,10 +116,10 @@ struct hpi_caches {
 	/* Needs the pool's lock. */
 	struct counts counts;			/* of the caches, as far as added; and of what was done without one */
 	int64_t blocks;				/* what the arena calls active blocks is corrected by it */
-	uint64_t emptied_at;			/* so many allocations */
+	uint64_t emptied_at, grown_at;		/* at so many allocations; grown: the pool */
 	uint64_t granted_bytes;			/* to the caches, at most the cap */
 	uint64_t retired_bytes;			/* of spans' blocks */
-	struct span *open[CLASSES];		/* spans with free blocks */
+	struct span *open[SMALL_CLASSES];		/* spans with free blocks */
 };
 
 /* ---- pool_cache.c ---- */
@@ -138,6 +136,10 @@ struct cache *hpi_cache_find(struct hugepin_pool *pool);	/* this thread's; makes
 bool hpi_cache_barrier(void);			/* every thread of the process has run one since; false: no */
 void hpi_cache_wait(struct cache *cache);		/* until they are no longer stopped */
 void hpi_cache_add_counts(struct cache *cache);		/* needs the pool's lock, and the cache */
+/* Whether so much more of them may be kept, since the pool has not grown for long. Needs the same. */
+bool hpi_whole_grow(struct cache *cache);
+/* Whole blocks to the arena, largest first, until no more than @most_bytes are kept. Needs the same. */
+void hpi_whole_give(struct cache *cache, uint64_t most_bytes);
 
 extern bool hpi_cache_heavy;				/* the kernel cannot interrupt the other CPUs for us */
 
@@ -206,6 +208,31 @@ static inline void count_add(int64_t *count, int64_t n)
 	__atomic_store_n(count, *count + n, __ATOMIC_RELAXED);
 }
 
+static inline void cache_add_counts(struct cache *cache)
+{
+	if (cache->counts.allocs != cache->added.allocs || cache->counts.frees != cache->added.frees)
+		hpi_cache_add_counts(cache);
+}
+
+/* Needs the pool's lock. The highest numbers so far, when there were meanwhile so many bytes more than now. */
+static inline void pool_note_peaks(struct hugepin_pool *pool, int64_t active, int64_t requested)
+{
+	if (__builtin_expect(!!pool->extents, 0)) {
+		hpi_pool_note_peaks_above(pool, active, requested);
+		return;
+	}
+	active += (int64_t)(pool->arena->active + pool->variable_bytes);
+	requested += (int64_t)(pool->arena->requested + pool->variable_requested);
+	if (pool->caches) {
+		active += pool->caches->counts.active;
+		requested += pool->caches->counts.requested;
+	}
+	if ((uint64_t)active > pool->peak_active)
+		pool->peak_active = (uint64_t)active;
+	if ((uint64_t)requested > pool->peak_requested)
+		pool->peak_requested = (uint64_t)requested;
+}
+
 /* ---- pool_cache_small.c: blocks in spans; needs the pool's lock ---- */
 
 /* Up to @count blocks; 0: no room in the arena for a span, or no memory for its descriptor. */
@@ -229,13 +256,5 @@ static inline uint16_t *span_state(struct span *span, const void *ptr)
 
 	return i * span->bytes == offset && i < span->blocks ? &span->state[i] : NULL;
 }
-
-/* ---- pool_cache_keep.c: whole blocks of the arena; the cache is entered, or stopped ---- */
-
-/* One that has @bytes (in grains) and not much more, or NULL. */
-struct chunk *hpi_keep_take(struct cache *cache, uint64_t bytes);
-void hpi_keep_put(struct cache *cache, struct chunk *c);
-/* To the arena, largest first, until no more than @most_bytes are kept. Needs the pool's lock. */
-void hpi_keep_give(struct cache *cache, uint64_t most_bytes);
 
 #endif /* HUGEPIN_POOL_CACHE_H */

@@ -98,7 +98,7 @@ void hpi_small_free_books(struct hugepin_pool *pool)
 	struct span *span, *next;
 	unsigned int class;
 
-	for (class = 0; class < CLASSES; class++) {
+	for (class = 0; class < SMALL_CLASSES; class++) {
 		for (span = pool->caches->open[class]; span; span = next) {
 			next = span->next;
 			free(span);
