@@ -377,9 +377,11 @@ struct hpi_provider {
 	int (*map)(struct hugepin_context *ctx, const struct hpi_request *request, struct hpi_mapping *out);
 	/* @reserve: leave a PROT_NONE reservation behind instead of a hole. */
 	int (*unmap)(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
+	/* Memory lies where its source puts it, beside every window, and is pinned: it is neither extended nor registered. */
+	bool places_itself;
 };
 extern const struct hpi_provider hpi_provider_kmod, hpi_provider_hugetlb, hpi_provider_thp, hpi_provider_base;
-extern const struct hpi_provider hpi_provider_device;
+extern const struct hpi_provider hpi_provider_device, hpi_provider_runtime;
 /* -ENOMEM with the numbers: the container has no room for so much, and the kernel would kill instead of refusing. */
 int hpi_base_check_room(struct hugepin_context *ctx, const char *name, uint64_t bytes);
 
@@ -467,10 +469,16 @@ struct hpi_runtime {
 	 * that the runtime has nothing for is NULL.
 	 */
 
-	/* 0; -EEXIST (registered already), -ENOMEM, -EINVAL, -EIO. */
+	/* 0; -EEXIST (registered already), -ENOMEM, -EINVAL, -EIO; -EOPNOTSUPP: it registers none on this machine. */
 	int (*host_register)(void *addr, uint64_t bytes, int *code);
 	/* 0 also when the runtime is shutting down at exit; -ENOENT, -EIO. */
 	int (*host_unregister)(void *addr, uint64_t bytes, int *code);
+	/*
+	 * Host memory that the runtime allocates and pins, at an address of its choice, a multiple of 64 bytes, with
+	 * contents of anybody's. -ENOMEM, -EIO. free: as host_unregister.
+	 */
+	int (*host_alloc)(uint64_t bytes, void **out, int *code);
+	int (*host_free)(void *addr, int *code);
 	/* Where a device finds a byte of registered memory; -EINVAL: not registered. */
 	int (*device_pointer)(void *addr, uint64_t *device_addr, int *code);
 
@@ -548,8 +556,10 @@ void hpi_registry_destroy(struct hpi_registry *registry);		/* forgets what is le
  * must stay mapped until hpi_unregister_range() gives 0.
  */
 int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
-/* The same for a provider's memory. The module's stays where it is by itself: runtime none has nothing to pin there. */
+/* The same for a provider's memory. The module's stays where it is by itself: runtime none has nothing to pin there; and the
+ * runtime's own is registered already. */
 int hpi_register_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping);
+int hpi_unregister_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping);
 /* Exactly a range registered before. -EIO: the runtime refused; what remains registered stays booked. */
 int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
 bool hpi_registry_has(struct hpi_registry *registry, const void *addr, uint64_t bytes);

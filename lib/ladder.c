@@ -21,6 +21,7 @@ static const struct {
 	{ "hugetlb:2M", { &hpi_provider_hugetlb, HUGEPIN_CLASSES_2M } },
 	{ "thp", { &hpi_provider_thp, HUGEPIN_CLASSES_2M } },
 	{ "base", { &hpi_provider_base, 1u << HUGEPIN_PAGES_BASE } },
+	{ "runtime", { &hpi_provider_runtime, 1u << HUGEPIN_PAGES_BASE } },
 	{ "device:1G", { &hpi_provider_device, HUGEPIN_CLASSES_1G } },
 	{ "device:2M", { &hpi_provider_device, HUGEPIN_CLASSES_2M } },
 };

@@ -50,8 +50,8 @@ static int check_chunk(const char *value)
 #define LADDER_DOC \
 	"Rungs in order, separated by commas: kmod:1G, kmod:1G+2M (1G pages with the rest in 2M pages) and kmod:2M " \
 	"of the hugepin module, hugetlb:1G and hugetlb:2M of the kernel's own huge pages, thp for transparent huge " \
-	"pages as far as the kernel gives some, base for base pages. The first that can give the memory does; a ladder " \
-	"of one rung is strict."
+	"pages as far as the kernel gives some, base for base pages, runtime for memory that the accelerator's runtime " \
+	"allocates and pins itself (ascend). The first that can give the memory does; a ladder of one rung is strict."
 
 #define CAP_DOC \
 	"An allocation that would take the pool beyond it is refused. 0: no cap of the pool's own."
@@ -116,7 +116,7 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.type = HPI_TYPE_LIST,
 		.default_value = "kmod:1G+2M,kmod:2M,hugetlb:2M,thp,base",
 		.check = check_ladder,
-		.doc = "What the pinned pool tries. "
+		.doc = "What the pinned pool tries; runtime ascend adds \"runtime\" at the end of the default. "
 		       LADDER_DOC,
 	},
 	[HPI_OPT_VARIABLE_LADDER] = {

@@ -150,6 +150,7 @@ struct hugepin_pool {
 
 	pthread_mutex_t growth;
 	unsigned int warned[HPI_LADDER_MAX];	/* causes told, a bit each, by rung */
+	bool cannot_register;			/* the runtime has said so of this machine */
 
 	struct hpi_pool_lock lock;		/* of the rest */
 	struct hpi_arena *arena;

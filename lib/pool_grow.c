@@ -46,7 +46,8 @@ static uint64_t base_surplus(const struct hugepin_pool *pool, uint64_t need)
 
 static bool takes_from_all(const struct hpi_rung *rung)
 {
-	return rung->provider->id == HUGEPIN_PROVIDER_BASE || rung->provider->id == HUGEPIN_PROVIDER_THP;
+	return rung->provider->id == HUGEPIN_PROVIDER_BASE || rung->provider->id == HUGEPIN_PROVIDER_THP ||
+	       rung->provider->id == HUGEPIN_PROVIDER_RUNTIME;
 }
 
 /* What is mapped beyond the need comes in steps of this. */

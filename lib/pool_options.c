@@ -35,6 +35,8 @@ static bool rung_exists(const struct hugepin_context *ctx, const struct hpi_rung
 {
 	unsigned int class;
 
+	if (rung->provider->id == HUGEPIN_PROVIDER_RUNTIME)
+		return ctx->runtime->host_alloc;
 	if (rung->provider->id != HUGEPIN_PROVIDER_KMOD)
 		return true;
 	if (ctx->device_fd < 0 && ctx->mount_fd < 0)
@@ -55,7 +57,8 @@ static int check_ladder(const struct hugepin_pool *pool, const char *text)
 			return 0;
 	}
 	return hpi_error(-ENODEV, "%s pool: nothing on its ladder \"%s\" exists here: the hugepin module is not loaded "
-			 "or has no pages of that class", hpi_pool_name(pool), text);
+			 "or has no pages of that class; runtime %s allocates %s host memory", hpi_pool_name(pool), text,
+			 pool->ctx->runtime->name, pool->ctx->runtime->host_alloc ? "such" : "no");
 }
 
 /* The kind whose ladder, cap and growth the pool has: force_gpu_compatible puts pinned memory behind a host pool. */
@@ -136,6 +139,24 @@ static int configure_device(struct hugepin_pool *pool, int number)
 	return device_cap(pool);
 }
 
+/*
+ * A runtime that may turn out to register nothing on this machine is asked for memory of its own in the end, where the
+ * program has said nothing of the ladder. Caches know of blocks in the window only.
+ */
+static void add_runtime(struct hugepin_pool *pool, enum hpi_option_id ladder)
+{
+	static const struct hpi_rung own = { &hpi_provider_runtime, 1u << HUGEPIN_PAGES_BASE };
+	size_t i;
+
+	if (pool->pinned && pool->ctx->runtime->host_alloc && !hpi_options_is_set(pool->ctx->options, ladder) &&
+	    pool->ladder.count < HPI_LADDER_MAX)
+		pool->ladder.rungs[pool->ladder.count++] = own;
+	for (i = 0; i < pool->ladder.count; i++) {
+		if (pool->ladder.rungs[i].provider->places_itself)
+			pool->cache_cap_bytes = 0;
+	}
+}
+
 static int find_policy(struct hugepin_pool *pool, int device)
 {
 	const char *text = hpi_options_string(pool->ctx->options, HPI_OPT_NODE_POLICY);
@@ -173,5 +194,6 @@ int hpi_pool_configure(struct hugepin_pool *pool, int device)
 	if (err)
 		return err;
 	pool->cache_cap_bytes = hpi_options_uint(options, HPI_OPT_CACHE_CAP);
+	add_runtime(pool, kinds[kind].ladder);
 	return check_ladder(pool, text);
 }

@@ -84,6 +84,24 @@ static bool place_in_gap(const struct hugepin_pool *pool, const struct hpi_arena
 	return measure(pool, gap, rung, at + bytes, place);
 }
 
+static bool places_itself(const struct hugepin_pool *pool, size_t rung)
+{
+	return pool->ladder.rungs[rung].provider->places_itself;
+}
+
+/* For memory that lies where its source puts it: nothing is known of the address but that it is a multiple of the grain. */
+static bool place_anywhere(const struct hpi_space *space, const struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes,
+			   struct place *place)
+{
+	if (space->arena != pool->arena)	/* an extent is in one piece */
+		return false;
+	*place = (struct place){
+		.need = hpi_round_up(bytes + (alignment > HPI_POOL_GRAIN ? alignment : 0), HPI_2M),
+		.room = UINT64_MAX & ~(HPI_1G - 1),
+	};
+	return true;
+}
+
 bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *space, size_t rung, uint64_t alignment,
 		     uint64_t bytes, struct place *out)
 {
@@ -93,6 +111,8 @@ bool hpi_place_block(const struct hugepin_pool *pool, const struct hpi_space *sp
 
 	if (bytes > (uint64_t)(space->end - space->start))
 		return false;
+	if (places_itself(pool, rung))
+		return place_anywhere(space, pool, alignment, bytes, out);
 	hpi_pool_lock(pool);
 	segments_in(pool, space, &first, &end);
 	for (i = first; i <= end; i++) {
@@ -116,6 +136,8 @@ bool hpi_place_more(const struct hugepin_pool *pool, size_t rung, uint64_t bytes
 	size_t i, first, end;
 	bool found = false;
 
+	if (places_itself(pool, rung))
+		return place_anywhere(&space, pool, 0, bytes, out);
 	segments_in(pool, &space, &first, &end);
 	for (i = end + 1; i > first && !found; i--) {
 		struct gap gap = gap_before(pool, &space, i - 1, first, end);
@@ -137,7 +159,7 @@ bool hpi_place_extension(const struct hugepin_pool *pool, size_t rung, const voi
 	size_t i, first, end;
 	bool found = false;
 
-	if (bytes > (uint64_t)(space.end - space.start))
+	if (places_itself(pool, rung) || bytes > (uint64_t)(space.end - space.start))
 		return false;
 	hpi_pool_lock(pool);
 	segments_in(pool, &space, &first, &end);

@@ -80,7 +80,7 @@ static int expel(struct hugepin_pool *pool, size_t position)
 	int err;
 
 	if (segment->registered) {
-		err = hpi_unregister_range(pool->ctx, mapping.addr, mapping.bytes);
+		err = hpi_unregister_mapping(pool->ctx, &mapping);
 		if (err)
 			return hpi_error_add(err, "; %llu bytes at %p stay mapped", (unsigned long long)mapping.bytes,
 					     mapping.addr);
@@ -124,6 +124,24 @@ static int enter(struct hugepin_pool *pool, struct segment *segment)
 	return err;
 }
 
+static int cannot_register(const struct hugepin_pool *pool)
+{
+	return hpi_error(-EOPNOTSUPP, "runtime %s registers no memory on this machine%s", pool->ctx->runtime->name,
+			 pool->ctx->runtime->host_alloc ? ": the rung \"runtime\" has memory that it allocates" : "");
+}
+
+/* -EOPNOTSUPP is for the whole machine: the rungs that follow need not map anything to find out. */
+static int enrol(struct hugepin_pool *pool, struct segment *segment)
+{
+	int err = hpi_register_mapping(pool->ctx, &segment->mapping);
+
+	if (!err || err == -ENOTRECOVERABLE)	/* it failed half-way and is still booked */
+		set_registered(pool, segment, true);
+	if (err == -EOPNOTSUPP)
+		pool->cannot_register = true;
+	return !err || err == -ENOMEM || err == -EOPNOTSUPP ? err : -EIO;
+}
+
 int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *place, uint64_t bytes)
 {
 	const struct hpi_rung *from = &pool->ladder.rungs[rung];
@@ -138,6 +156,8 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 	size_t position;
 	int err;
 
+	if (pool->pinned && pool->cannot_register && !from->provider->places_itself)
+		return cannot_register(pool);
 	err = table_reserve(pool);
 	if (err)
 		return err;
@@ -151,11 +171,9 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 	}
 	position = table_insert(pool, &mapping, rung);
 	if (pool->pinned) {
-		err = hpi_register_mapping(pool->ctx, &mapping);
-		if (!err || err == -ENOTRECOVERABLE)	/* it failed half-way and is still booked */
-			set_registered(pool, &pool->segments[position], true);
+		err = enrol(pool, &pool->segments[position]);
 		if (err)
-			return undo(pool, position, err == -ENOMEM ? err : -EIO);
+			return undo(pool, position, err);
 	}
 	err = enter(pool, &pool->segments[position]);
 	if (err)

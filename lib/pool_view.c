@@ -124,6 +124,8 @@ const char *hpi_view_provider(enum hugepin_provider provider)
 		return "base";
 	case HUGEPIN_PROVIDER_THP:
 		return "thp";
+	case HUGEPIN_PROVIDER_RUNTIME:
+		return "runtime";
 	default:
 		return "device";
 	}

@@ -342,6 +342,8 @@ int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)
 
 int hpi_register_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping)
 {
+	if (mapping->provider == HUGEPIN_PROVIDER_RUNTIME)
+		return 0;
 	if (mapping->provider == HUGEPIN_PROVIDER_KMOD)
 		return register_with(ctx, ctx->runtime, mapping->addr, mapping->bytes);
 	return hpi_register_range(ctx, mapping->addr, mapping->bytes);
@@ -379,4 +381,11 @@ int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes
 	}
 	job_end(&job);
 	return err;
+}
+
+int hpi_unregister_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping)
+{
+	if (mapping->provider == HUGEPIN_PROVIDER_RUNTIME)
+		return 0;
+	return hpi_unregister_range(ctx, mapping->addr, mapping->bytes);
 }

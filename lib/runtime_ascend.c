@@ -6,8 +6,9 @@
  * - aclInit and aclrtSetDevice are the program's to call, and contexts its to make: the calling thread's context is
  *   used.
  * - aclrtHostRegisterV2 is asked to pin and to map; what it does not pin (memory that is locked, products and kernels
- *   without that flag) it is asked to map alone, and where it is not there at all aclrtHostRegister maps it.
- *   Addresses are multiples of 4 KiB, which whole base pages are.
+ *   without that flag) it is asked to map alone, and where it is not there or not supported aclrtHostRegister maps it.
+ *   Addresses are multiples of 4 KiB, which whole base pages are. Where neither is supported (NPUs before the series
+ *   A2, kernels up to 5.10) aclrtMallocHost gives memory that is pinned.
  * - Memory of devices is reserved, created and mapped as with CUDA, in 2M pages or in 1G pages; the latter products
  *   of the series A2 and A3 have.
  *
@@ -80,6 +81,8 @@ static struct {
 	aclError (*destroy_event)(aclrtEvent event);
 	aclError (*memset)(void *addr, size_t room, int32_t value, size_t count);
 	aclError (*memcpy)(void *to, size_t room, const void *from, size_t count, int kind);
+	aclError (*malloc_host)(void **out, size_t bytes);
+	aclError (*free_host)(void *addr);
 	/* These came later, or not on all products; NULL where they are not there. */
 	aclError (*host_register_v2)(void *addr, uint64_t bytes, uint32_t flags);
 	aclError (*host_register)(void *addr, uint64_t bytes, int type, void **device_addr);
@@ -110,6 +113,8 @@ static const struct hpi_symbol table[] = {
 	{ "aclrtDestroyEvent", (void **)&acl.destroy_event, false },
 	{ "aclrtMemset", (void **)&acl.memset, false },
 	{ "aclrtMemcpy", (void **)&acl.memcpy, false },
+	{ "aclrtMallocHost", (void **)&acl.malloc_host, false },
+	{ "aclrtFreeHost", (void **)&acl.free_host, false },
 	{ "aclrtHostRegisterV2", (void **)&acl.host_register_v2, true },
 	{ "aclrtHostRegister", (void **)&acl.host_register, true },
 	{ "aclrtHostUnregister", (void **)&acl.host_unregister, true },
@@ -251,9 +256,9 @@ static int host_register(void *addr, uint64_t bytes, int *code)
 		*code = acl.host_register_v2(addr, bytes, ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED);
 		if (is_refusal(*code))
 			*code = acl.host_register_v2(addr, bytes, ACL_HOST_REG_MAPPED);
-	} else if (acl.host_register && acl.host_unregister) {
-		*code = acl.host_register(addr, bytes, ACL_HOST_REGISTER_MAPPED, &device_addr);
 	}
+	if (*code == ACL_ERROR_RT_FEATURE_NOT_SUPPORT && acl.host_register && acl.host_unregister)
+		*code = acl.host_register(addr, bytes, ACL_HOST_REGISTER_MAPPED, &device_addr);
 	if (*code == ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		return hpi_error(-EEXIST, "AscendCL: the program has registered a part of it already (code %d)", *code);
 	return *code ? failed(*code, "registering host memory") : 0;
@@ -268,6 +273,18 @@ static int host_unregister(void *addr, uint64_t bytes, int *code)
 		return hpi_error(-ENOENT, "AscendCL: not registered any more (code %d): its device has been reset",
 				 *code);
 	return *code ? hpi_error(-EIO, "AscendCL: unregistering: code %d", *code) : 0;
+}
+
+static int host_alloc(uint64_t bytes, void **out, int *code)
+{
+	*code = acl.malloc_host(out, bytes);
+	return *code ? failed(*code, "allocating host memory") : 0;
+}
+
+static int host_free(void *addr, int *code)
+{
+	*code = acl.free_host(addr);
+	return *code ? hpi_error(-EIO, "AscendCL: freeing host memory: code %d", *code) : 0;
 }
 
 /* For memory that is not registered some releases answer success and no address. */
@@ -475,6 +492,8 @@ const struct hpi_runtime hpi_runtime_ascend = {
 	.end = end,
 	.host_register = host_register,
 	.host_unregister = host_unregister,
+	.host_alloc = host_alloc,
+	.host_free = host_free,
 	.device_pointer = device_pointer,
 	.fence_record = fence_record,
 	.fence_query = fence_query,

@@ -44,3 +44,4 @@ coverage:
 -include tests/cases/options/options.mk
 -include tests/cases/security/security.mk
 -include tests/model/model.mk
+-include tests/fuzz/kernel/kernel.mk

@@ -193,6 +193,7 @@ enum hugepin_provider {
 	HUGEPIN_PROVIDER_BASE = 4,	/* anonymous memory */
 	HUGEPIN_PROVIDER_DEVICE = 8,	/* memory of an accelerator */
 	HUGEPIN_PROVIDER_THP = 16,	/* the same, on transparent huge pages as far as the kernel gave such */
+	HUGEPIN_PROVIDER_RUNTIME = 32,	/* host memory that the accelerator's runtime allocates and pins itself */
 };
 
 /**

@@ -4,6 +4,8 @@
 #	make fuzz DURATION=60	each for so many seconds, from the inputs in tests/fuzz/corpus/
 #	make fuzz FUZZ=values	that one; several in quotes
 #	make fuzz-build
+#	make fuzz-kernel DURATION=60 FUZZ_VM=7-debug	the module's alone (tests/fuzz/kernel), in a virtual machine; "make
+#			fuzz" ends with it
 
 FUZZ ?= options_file options_proto options_environment values reserve trace
 DURATION ?= 60
@@ -19,6 +21,7 @@ fuzz-build:
 
 fuzz: fuzz-build
 	tests/fuzz/run $(FUZZ_O) $(DURATION) $(FUZZ)
+	$(MAKE) fuzz-kernel
 
 fuzz-programs: $(FUZZ_BIN) $(O)/tests/fuzz/words.dict
 

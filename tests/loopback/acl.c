@@ -48,7 +48,7 @@ typedef struct {
 	uint64_t reserved;
 } aclrtPhysicalMemProp;
 
-static bool no_1g, no_v2, no_pinning;
+static bool no_1g, no_v2, no_register, no_pinning;
 
 static aclError translate(CUresult code)
 {
@@ -78,10 +78,12 @@ static aclError translate(CUresult code)
 	return code > 1000 ? code : ACL_ERROR_RT_INTERNAL_ERROR;	/* an injected code is AscendCL's already */
 }
 
-ACL_EXPORT(void loopback_acl_without(int pages_1g, int register_v2, int pinning))
+/* @registering: 1: aclrtHostRegisterV2 is not supported, 2: aclrtHostRegister neither */
+ACL_EXPORT(void loopback_acl_without(int pages_1g, int registering, int pinning))
 {
 	no_1g = pages_1g;
-	no_v2 = register_v2;
+	no_v2 = registering;
+	no_register = registering > 1;
 	no_pinning = pinning;
 }
 
@@ -213,6 +215,8 @@ ACL_EXPORT(aclError aclrtHostRegister(void *addr, uint64_t bytes, int type, void
 
 	if (code)
 		return translate(code);
+	if (no_register)
+		return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 	if (!addr || !bytes || type || !device)
 		return ACL_ERROR_RT_PARAM_INVALID;
 	err = host_register(addr, bytes);

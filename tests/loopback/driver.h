@@ -19,6 +19,24 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 
+typedef struct {
+	int type;
+	int id;
+} CUmemLocation;
+
+typedef struct {
+	int type;
+	int requested_handle_types;
+	CUmemLocation location;
+	void *win32_metadata;
+	unsigned char flags[8];
+} CUmemAllocationProp;
+
+typedef struct {
+	CUmemLocation location;
+	int flags;
+} CUmemAccessDesc;
+
 enum {
 	CUDA_SUCCESS = 0,
 	CUDA_ERROR_INVALID_VALUE = 1,
@@ -88,6 +106,7 @@ CUresult memory_unreserve(uintptr_t addr);
 CUresult memory_create(CUdevice device, uint64_t bytes, CUmemGenericAllocationHandle *out);
 CUresult memory_map(uintptr_t addr, uint64_t bytes, CUmemGenericAllocationHandle handle);	/* with access */
 CUresult memory_unmap(uintptr_t addr);
+bool memory_is_mapped(CUmemGenericAllocationHandle handle);
 
 /* ---- ledger.c ---- */
 

@@ -15,9 +15,13 @@
 
 enum { hipErrorNotReady = CUDA_ERROR_NOT_READY };
 
+#define VERSION		60241134		/* 6.2 */
+#define VERSION_ORDER	50300000		/* before, hipMemAllocationProp had its members in another order */
+
 static _Thread_local CUresult last_error;
 static _Thread_local CUdevice current_device;
 static bool older;
+static int version = VERSION;
 
 /* The result of every call goes through this. */
 static CUresult answer(CUresult code)
@@ -45,7 +49,21 @@ HIP_EXPORT(void loopback_hip_older(int on))
 	older = on;
 }
 
+HIP_EXPORT(void loopback_hip_version(int is))
+{
+	version = is ? is : VERSION;
+}
+
 /* ---- errors, devices ---- */
+
+HIP_EXPORT(CUresult hipRuntimeGetVersion(int *out))
+{
+	CUresult code = driver_fault("hipRuntimeGetVersion");
+
+	if (!code)
+		*out = version;
+	return answer(code);
+}
 
 HIP_EXPORT(CUresult hipGetLastError(void))
 {
@@ -160,7 +178,113 @@ HIP_EXPORT(CUresult hipHostGetDevicePointer(void **out, void *addr, unsigned int
 	return answer(code);
 }
 
+/* ---- memory of devices: HIP's structures are CUDA's, but for what those reserve at their end ---- */
+
+static CUresult enter_memory(const char *call, const CUmemAllocationProp *prop)
+{
+	CUresult code = enter(call);
+
+	return !code && prop && version < VERSION_ORDER ? CUDA_ERROR_INVALID_VALUE : code;
+}
+
+HIP_EXPORT(CUresult hipMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop, int option))
+{
+	CUresult code = enter_memory("hipMemGetAllocationGranularity", prop);
+
+	return answer(code ? code : cuMemGetAllocationGranularity(bytes, prop, option));
+}
+
+HIP_EXPORT(CUresult hipMemAddressReserve(void **out, size_t bytes, size_t alignment, void *addr, unsigned long long flags))
+{
+	CUresult code = enter("hipMemAddressReserve");
+	CUdeviceptr space;
+
+	if (!code)
+		code = cuMemAddressReserve(&space, bytes, alignment, (uintptr_t)addr, flags);
+	if (!code)
+		*out = (void *)(uintptr_t)space;
+	return answer(code);
+}
+
+HIP_EXPORT(CUresult hipMemAddressFree(void *addr, size_t bytes))
+{
+	CUresult code = enter("hipMemAddressFree");
+
+	return answer(code ? code : cuMemAddressFree((uintptr_t)addr, bytes));
+}
+
+HIP_EXPORT(CUresult hipMemCreate(void **out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags))
+{
+	CUresult code = enter_memory("hipMemCreate", prop);
+	CUmemGenericAllocationHandle handle;
+
+	if (!code)
+		code = cuMemCreate(&handle, bytes, prop, flags);
+	if (!code)
+		*out = (void *)(uintptr_t)handle;
+	return answer(code);
+}
+
+/* The caller keeps the handle for as long as it is mapped: see README.md. */
+HIP_EXPORT(CUresult hipMemRelease(void *handle))
+{
+	CUresult code = enter("hipMemRelease");
+
+	if (!code && memory_is_mapped((uintptr_t)handle))
+		code = CUDA_ERROR_INVALID_VALUE;
+	return answer(code ? code : cuMemRelease((uintptr_t)handle));
+}
+
+HIP_EXPORT(CUresult hipMemMap(void *addr, size_t bytes, size_t offset, void *handle, unsigned long long flags))
+{
+	CUresult code = enter("hipMemMap");
+
+	return answer(code ? code : cuMemMap((uintptr_t)addr, bytes, offset, (uintptr_t)handle, flags));
+}
+
+HIP_EXPORT(CUresult hipMemUnmap(void *addr, size_t bytes))
+{
+	CUresult code = enter("hipMemUnmap");
+
+	return answer(code ? code : cuMemUnmap((uintptr_t)addr, bytes));
+}
+
+HIP_EXPORT(CUresult hipMemSetAccess(void *addr, size_t bytes, const CUmemAccessDesc *access, size_t count))
+{
+	CUresult code = enter("hipMemSetAccess");
+
+	return answer(code ? code : cuMemSetAccess((uintptr_t)addr, bytes, access, count));
+}
+
+HIP_EXPORT(CUresult hipMemsetD8Async(void *addr, unsigned char value, size_t bytes, CUstream stream))
+{
+	CUresult code = enter("hipMemsetD8Async");
+
+	return answer(code ? code : cuMemsetD8Async((uintptr_t)addr, value, bytes, stream));
+}
+
+HIP_EXPORT(CUresult hipMemcpyDtoDAsync(void *to, void *from, size_t bytes, CUstream stream))
+{
+	CUresult code = enter("hipMemcpyDtoDAsync");
+
+	return answer(code ? code : cuMemcpyDtoDAsync_v2((uintptr_t)to, (uintptr_t)from, bytes, stream));
+}
+
+HIP_EXPORT(CUresult hipMemcpyDtoH(void *to, void *from, size_t bytes))
+{
+	CUresult code = enter("hipMemcpyDtoH");
+
+	return answer(code ? code : cuMemcpyDtoH_v2(to, (uintptr_t)from, bytes));
+}
+
 /* ---- streams and events ---- */
+
+HIP_EXPORT(CUresult hipStreamSynchronize(CUstream stream))
+{
+	CUresult code = enter("hipStreamSynchronize");
+
+	return answer(code ? code : cuStreamSynchronize(stream));
+}
 
 HIP_EXPORT(CUresult hipStreamCreateWithFlags(CUstream *out, unsigned int flags))
 {

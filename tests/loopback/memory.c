@@ -15,24 +15,6 @@
 
 #define GRANULE		(2ull << 20)
 
-typedef struct {
-	int type;
-	int id;
-} CUmemLocation;
-
-typedef struct {
-	int type;
-	int requested_handle_types;
-	CUmemLocation location;
-	void *win32_metadata;
-	unsigned char flags[8];
-} CUmemAllocationProp;
-
-typedef struct {
-	CUmemLocation location;
-	int flags;
-} CUmemAccessDesc;
-
 enum { TYPE_PINNED = 1, LOCATION_DEVICE = 1, ACCESS_READWRITE = 3 };
 
 struct pages {				/* what cuMemCreate() gives */
@@ -618,6 +600,16 @@ CUresult memory_unmap(uintptr_t addr)
 	uint64_t bytes = span_bytes(maps, addr);
 
 	return bytes ? unmap(addr, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool memory_is_mapped(CUmemGenericAllocationHandle handle)
+{
+	bool is;
+
+	pthread_mutex_lock(&lock);
+	is = is_handle(handle) && ((struct pages *)(uintptr_t)handle)->maps;
+	pthread_mutex_unlock(&lock);
+	return is;
 }
 
 void memory_limit(uint64_t bytes)

@@ -60,8 +60,9 @@ static int map(const char *text, size_t first, uint64_t bytes, struct hpi_mappin
 
 static void test_every_rung_is_known_in_order(void **state)
 {
-	struct hpi_ladder l = ladder("base,thp,hugetlb:2M,hugetlb:1G,kmod:2M,kmod:1G+2M,kmod:1G");
+	struct hpi_ladder l = ladder("runtime,base,thp,hugetlb:2M,hugetlb:1G,kmod:2M,kmod:1G+2M,kmod:1G");
 	const struct { const struct hpi_provider *provider; unsigned int classes; uint64_t granule; } expected[] = {
+		{ &hpi_provider_runtime, 1, (uint64_t)sysconf(_SC_PAGESIZE) },
 		{ &hpi_provider_base, 1, (uint64_t)sysconf(_SC_PAGESIZE) },
 		{ &hpi_provider_thp, HUGEPIN_CLASSES_2M, HPI_2M },
 		{ &hpi_provider_hugetlb, HUGEPIN_CLASSES_2M, HPI_2M },
@@ -73,8 +74,8 @@ static void test_every_rung_is_known_in_order(void **state)
 	size_t i;
 
 	(void)state;
-	assert_int_equal(l.count, 7);
-	for (i = 0; i < 7; i++) {
+	assert_int_equal(l.count, 8);
+	for (i = 0; i < 8; i++) {
 		assert_ptr_equal(l.rungs[i].provider, expected[i].provider);
 		assert_int_equal(l.rungs[i].classes, expected[i].classes);
 		assert_int_equal(hpi_ladder_granule(&l.rungs[i]), expected[i].granule);
@@ -99,7 +100,7 @@ static void test_what_is_no_ladder_is_refused_whole(void **state)
 	assert_int_equal(hpi_ladder_parse(NULL, &l), -EINVAL);
 	assert_int_equal(hpi_ladder_parse("kmod:2M,kmod:4K", &l), -EINVAL);
 	assert_text("\"kmod:4K\" is not a rung; there are kmod:1G, kmod:1G+2M, kmod:2M, hugetlb:1G, hugetlb:2M, "
-		    "thp, base");
+		    "thp, base, runtime");
 	assert_int_equal(hpi_ladder_parse("base,base", &l), -EINVAL);
 	assert_text("base is there twice");
 }

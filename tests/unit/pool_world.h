@@ -75,20 +75,25 @@ static int source_unmap(struct source *source, struct hpi_mapping *mapping, bool
 	return 0;
 }
 
-#define SOURCE(name)											\
-	static int map_##name(struct hugepin_context *ctx, const struct hpi_request *request,		\
+#define SOURCE(what)											\
+	static int map_##what(struct hugepin_context *ctx, const struct hpi_request *request,		\
 			      struct hpi_mapping *out)							\
 	{												\
 		(void)ctx;										\
-		return source_map(&source_##name, request, out);					\
+		return source_map(&source_##what, request, out);					\
 	}												\
-	static int unmap_##name(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve)	\
+	static int unmap_##what(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve)	\
 	{												\
 		(void)ctx;										\
-		return source_unmap(&source_##name, mapping, reserve);					\
+		return source_unmap(&source_##what, mapping, reserve);					\
 	}												\
-	static const struct hpi_provider provider_##name = { #name, HUGEPIN_PROVIDER_HUGETLB,		\
-		HUGEPIN_CLASSES_2M | HUGEPIN_CLASSES_1G, map_##name, unmap_##name }
+	static const struct hpi_provider provider_##what = {						\
+		.name = #what,										\
+		.id = HUGEPIN_PROVIDER_HUGETLB,								\
+		.classes = HUGEPIN_CLASSES_2M | HUGEPIN_CLASSES_1G,					\
+		.map = map_##what,									\
+		.unmap = unmap_##what,									\
+	}
 
 SOURCE(1g);
 SOURCE(2m);

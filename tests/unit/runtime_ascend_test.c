@@ -22,7 +22,7 @@ static struct hugepin_context *ctx;
 static char *memory;
 static const struct hpi_runtime *ascend = &hpi_runtime_ascend;
 
-static void (*loopback_acl_without)(int pages_1g, int register_v2, int pinning);
+static void (*loopback_acl_without)(int pages_1g, int registering, int pinning);
 static int (*aclInit)(const char *config);
 static int (*aclrtSetDevice)(int32_t device);
 static int (*aclrtResetDeviceForce)(int32_t device);
@@ -133,10 +133,17 @@ static void test_what_cannot_be_pinned_is_mapped(void **state)
 	assert_registers();
 }
 
-static void test_a_product_that_cannot_register_says_so(void **state)
+static void test_the_older_call_registers_where_the_newer_is_not_supported(void **state)
 {
 	(void)state;
 	loopback_acl_without(0, 1, 0);
+	assert_registers();
+}
+
+static void test_a_product_that_cannot_register_says_so(void **state)
+{
+	(void)state;
+	loopback_acl_without(0, 2, 0);
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_2M), -EOPNOTSUPP);
 	assert_text("207000");
 }
@@ -371,6 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_range_is_registered_in_chunks_and_let_go),
 		TEST(what_cannot_be_pinned_is_mapped),
+		TEST(the_older_call_registers_where_the_newer_is_not_supported),
 		TEST(a_product_that_cannot_register_says_so),
 		TEST(what_the_program_registered_is_told_apart),
 		TEST(device_address_is_told_of_registered_memory_only),

@@ -298,16 +298,6 @@ static void test_a_capture_that_was_named_is_waited_for(void **state)
 	assert_int_equal(hipPeekAtLastError(), 0);
 }
 
-static void test_device_pools_are_refused_with_the_runtimes_name(void **state)
-{
-	struct hugepin_pool *pool = NULL;
-
-	(void)state;
-	assert_int_equal(hugepin_pool_create(ctx, HUGEPIN_POOL_DEVICE, &pool), -EOPNOTSUPP);
-	assert_non_null(strstr(hugepin_error(), "runtime hip gives no memory of devices"));
-	assert_null(pool);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
 int main(void)
@@ -324,7 +314,6 @@ int main(void)
 		TEST(fences_wait_for_their_stream_or_for_all),
 		TEST(a_capture_is_left_whole),
 		TEST(a_capture_that_was_named_is_waited_for),
-		TEST(device_pools_are_refused_with_the_runtimes_name),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, NULL);

@@ -43,7 +43,7 @@ _kernel_build() {
 	printf '%s\n' "$fingerprint" >"$output/.built"
 }
 
-_build_settings() { printf 'W=%s C=%s' "${HUGEPIN_W:-}" "${HUGEPIN_SPARSE:-}"; }
+_build_settings() { printf 'W=%s C=%s%s' "${HUGEPIN_W:-}" "${HUGEPIN_SPARSE:-}" "${HUGEPIN_COVER:+ cover}"; }
 
 _build_list() {
 	local directory
@@ -119,6 +119,7 @@ _build_make() {
 	command=(make -s -C "$headers" M="$module" -j"$(nproc)" "$@" modules)
 	[ -z "${HUGEPIN_W:-}" ] || command+=("W=$HUGEPIN_W")
 	[ -z "${HUGEPIN_SPARSE:-}" ] || command+=(C=1)
+	[ -z "${HUGEPIN_COVER:-}" ] || command+=(HUGEPIN_COVER=1)
 	if [ -z "$suite" ]; then
 		"${command[@]}"
 	else

@@ -57,7 +57,7 @@ _SONAME = "libhugepin.so.0"
 _ALLOC_ZERO = 1
 _BLOCK_ALIGNMENT = 64
 _KINDS = ("host", "pinned", "variable")
-_PROVIDERS = {1: "kmod", 2: "hugetlb", 4: "base"}
+_PROVIDERS = {1: "kmod", 2: "hugetlb", 4: "base", 8: "device", 16: "thp", 32: "runtime"}
 _PAGES_2M, _PAGES_1G = 2 << 20, 1 << 30
 
 # ---- errors: errno, and the library's text ----

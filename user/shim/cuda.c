@@ -7,7 +7,6 @@
  *
  * Codes are CUDA's; those we answer ourselves are the same numbers in the runtime's and the driver's API.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "shim.h"
@@ -161,75 +160,20 @@ static int allocate(enum cuda_entry id, void **out, size_t bytes, unsigned int f
 
 /* ---- freeing ---- */
 
-/* Freed by the program while it could not be told that no device uses them: until a later wait succeeds. */
-struct deferred {
-	struct deferred *next;
-	struct block block;
-};
-static pthread_mutex_t deferred_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct deferred *deferred;
-
-static struct deferred *deferred_swap(struct deferred *list)
-{
-	struct deferred *before;
-
-	pthread_mutex_lock(&deferred_lock);
-	before = deferred;
-	deferred = list;
-	pthread_mutex_unlock(&deferred_lock);
-	return before;
-}
-
-static void defer_all(struct deferred *list)
-{
-	struct deferred *last = list;
-
-	if (!list)
-		return;
-	while (last->next)
-		last = last->next;
-	pthread_mutex_lock(&deferred_lock);
-	last->next = deferred;
-	deferred = list;
-	pthread_mutex_unlock(&deferred_lock);
-}
-
-static void give_all(struct deferred *list)
-{
-	struct deferred *next;
-
-	for (; list; list = next) {
-		next = list->next;
-		pool_give(&pinned_pool, &list->block);
-		free(list);
-	}
-}
-
-/* Without memory for the note the block is never used again, which is safe. */
-static void defer(const struct block *block)
-{
-	struct deferred *note = malloc(sizeof(*note));
-
-	atomic_fetch_add(&cuda_counters.deferred, 1);
-	if (!note)
-		return;
-	*note = (struct deferred){ .block = *block };
-	defer_all(note);
-}
-
-/* The real call waits for the device, so a program may free what a copy still reads; so do we. */
+/*
+ * The real call waits for the device, so a program may free what a copy still reads; so do we. Where one cannot wait, the
+ * library does, and the block is used again only after a fence over all work.
+ */
 static int give(const struct block *block)
 {
-	struct deferred *waiting = deferred_swap(NULL);		/* those freed before the wait begins */
 	int code = driver_wait();
 
 	if (!code) {
 		pool_give(&pinned_pool, block);
-		give_all(waiting);
 		return CUDA_SUCCESS;
 	}
-	defer(block);
-	defer_all(waiting);
+	atomic_fetch_add(&cuda_counters.deferred, 1);
+	pool_give_after(&pinned_pool, block);
 	/* While a stream is being captured one cannot wait; that is for later, and no failure of this call. */
 	return code == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? CUDA_SUCCESS : code;
 }

@@ -30,6 +30,7 @@ static struct {
 	int (*primary_release)(int device);
 	int (*pointer_attribute)(void *data, int attribute, unsigned long long pointer);
 	int (*exchange_capture_mode)(int *mode);
+	int (*stream_capturing)(void *stream, int *status);
 } cu;
 
 static const struct {
@@ -47,6 +48,7 @@ static const struct {
 	{ "cuDevicePrimaryCtxRelease_v2", (void **)&cu.primary_release },
 	{ "cuPointerGetAttribute", (void **)&cu.pointer_attribute },
 	{ "cuThreadExchangeStreamCaptureMode", (void **)&cu.exchange_capture_mode },
+	{ "cuStreamIsCapturing", (void **)&cu.stream_capturing },
 };
 
 #define SYMBOLS	(sizeof(symbols) / sizeof(symbols[0]))
@@ -118,6 +120,16 @@ bool driver_knows(const void *addr)
 
 /* ---- waiting ---- */
 
+/* The legacy stream tells of captures of all blocking streams of the current context. */
+static int wait_current(void)
+{
+	int status = 0;
+
+	if (cu.stream_capturing(NULL, &status) || status)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return cu.ctx_synchronize();
+}
+
 /*
  * A program that resets its device between the first two calls would get a context from us; it is let go at once.
  */
@@ -135,7 +147,7 @@ static int wait_primary(int device, CUcontext current)
 	if (ctx != current) {
 		code = cu.ctx_push(ctx);
 		if (!code) {
-			code = cu.ctx_synchronize();
+			code = wait_current();
 			cu.ctx_pop(&ignored);
 		}
 	}
@@ -150,7 +162,7 @@ static int wait_all(void)
 
 	code = cu.ctx_get_current(&current);
 	if (!code && current)
-		code = cu.ctx_synchronize();
+		code = wait_current();
 	if (!code)
 		code = cu.device_count(&count);
 	for (i = 0; i < count && !code; i++) {

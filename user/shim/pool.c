@@ -263,6 +263,18 @@ void pool_give(struct pool *pool, const struct block *block)
 	gate_leave(&visit);
 }
 
+/* Without memory to note what the block waits for it stays in use, which is safe. */
+void pool_give_after(struct pool *pool, const struct block *block)
+{
+	struct visit visit;
+
+	gate_enter(&visit);
+	hugepin_free_after(pool->pool, block->addr, NULL, 0);
+	atomic_fetch_add(&pool->given, 1);
+	atomic_fetch_sub(&pool->active_bytes, block->bytes);
+	gate_leave(&visit);
+}
+
 void pool_untake(struct pool *pool, const struct block *block)
 {
 	atomic_fetch_sub(&pool->served, 1);

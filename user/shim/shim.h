@@ -124,6 +124,7 @@ static inline bool pool_owns(const struct pool *pool, const void *addr)
 void *pool_take(struct pool *pool, size_t align, size_t bytes, unsigned int tag, bool zero);
 /* @block has been taken out of the table by the caller, so that nobody else gives it back. */
 void pool_give(struct pool *pool, const struct block *block);
+void pool_give_after(struct pool *pool, const struct block *block);	/* used again after the devices' work of now */
 void pool_untake(struct pool *pool, const struct block *block);	/* the same, as if it had never been served */
 void *pool_resize(struct pool *pool, const struct block *block, size_t bytes);	/* NULL: @block is as it was */
 void pool_close(struct pool *pool, const char *reason);
@@ -183,7 +184,10 @@ enum {
 };
 bool driver_has_context(void);		/* loaded by the program, and this thread has a context */
 bool driver_knows(const void *addr);	/* as pinned host memory */
-/* Waits for all work of the thread's context and of every active primary context; makes none. CUDA's code. */
+/*
+ * Waits for all work of the thread's context and of every active primary context; makes none. CUDA's code: 900 without
+ * waiting while the driver tells of a capture, which waiting would break.
+ */
 int driver_wait(void);
 /* What the program would have called: behind us, or in a library that it loaded for itself. NULL: there is none. */
 void *driver_find(const char *name, const char *library);

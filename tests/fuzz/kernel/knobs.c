@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+/* The knobs as the run found them; and the reserve emptied once, which shows a page that is still held. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define SYSFS	"/sys/class/misc/hugepin/"
+
+static char why[256];
+
+static bool read_text(const char *path, char *text, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, room - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (length < 0)
+		return false;
+	text[length] = '\0';
+	return true;
+}
+
+static const char *write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	const char *wrong = NULL;
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0) {
+		snprintf(why, sizeof(why), "%s to %s: %s", text, path, strerror(errno));
+		wrong = why;
+	}
+	if (fd >= 0)
+		close(fd);
+	return wrong;
+}
+
+const char *knobs_read(struct knob_values *knobs)
+{
+	static const char *const patterns[] = {
+		SYSFS "scrub/enabled", SYSFS "scrub/throttle_mib_s", SYSFS "scrub/workers",
+		SYSFS "node*/hugepages-*/user_limit_percent",
+		SYSFS "node*/hugepages-1048576kB/nr_hugepages",		/* first: 2M pages break ranges up */
+		SYSFS "node*/hugepages-2048kB/nr_hugepages",
+	};
+	unsigned int i, j;
+	glob_t found;
+
+	for (i = 0; i < COUNT(patterns); i++) {
+		if (glob(patterns[i], 0, NULL, &found))
+			continue;
+		for (j = 0; j < found.gl_pathc && knobs->count < COUNT(knobs->knob); j++) {
+			struct knob_value *knob = &knobs->knob[knobs->count];
+
+			snprintf(knob->path, sizeof(knob->path), "%s", found.gl_pathv[j]);
+			if (read_text(knob->path, knob->text, sizeof(knob->text)))
+				knobs->count++;
+		}
+		globfree(&found);
+	}
+	return knobs->count ? NULL : "no knobs";
+}
+
+const char *knobs_restore(const struct knob_values *knobs)
+{
+	const char *wrong = NULL;
+	unsigned int i;
+
+	for (i = 0; i < knobs->count && !wrong; i++)
+		wrong = write_text(knobs->knob[i].path, knobs->knob[i].text);
+	return wrong;
+}
+
+/* All but what is poisoned can be given back, soon after the last user has gone. */
+const char *knobs_empty(const struct knob_values *knobs, unsigned int seconds)
+{
+	unsigned int tries = 10 * seconds, i;
+	const char *wrong;
+
+	for (;; usleep(100000)) {
+		wrong = NULL;
+		for (i = 0; i < knobs->count && !wrong; i++)
+			if (strstr(knobs->knob[i].path, "nr_hugepages"))
+				wrong = write_text(knobs->knob[i].path, "0\n");
+		if (!wrong || !tries--)
+			return wrong;
+	}
+}
