@@ -19,7 +19,6 @@
 
 #include "internal.h"
 
-#define GATHER_DEFAULT	HPI_MIB(8)
 #define PENDING_MAX	16		/* streams remembered in one pass over the queue */
 #define CLAIM_LOOK	256		/* waits looked at for one to claim: this must cost less than an allocation */
 #define DEFAULT_STREAM	1			/* handles up to this one are the default stream of the thread's context */
@@ -498,9 +497,7 @@ int hpi_fences_create(struct hugepin_context *ctx)
 
 	if (!fences)
 		return hpi_error(-ENOMEM, "no memory for a queue of fences");
-	fences->gather_bytes = hpi_options_uint(ctx->options, HPI_OPT_TF_DEFERRED_DELETION);
-	if (!fences->gather_bytes)
-		fences->gather_bytes = GATHER_DEFAULT;
+	fences->gather_bytes = hpi_options_deferred_deletion(ctx->options);
 	fences->end = &fences->first;
 	pthread_mutex_init(&fences->polling, NULL);
 	pthread_mutex_init(&fences->lock, NULL);

@@ -211,6 +211,7 @@ bool hpi_options_is_set(const struct hugepin_options *options, enum hpi_option_i
 bool hpi_options_scaled(const struct hugepin_options *options, enum hpi_option_id id, uint64_t *bytes);
 /* static_memory_policy: 0, 2, 3 or 4; 1 means 2. */
 unsigned int hpi_options_static_policy(const struct hugepin_options *options);
+uint64_t hpi_options_deferred_deletion(const struct hugepin_options *options);	/* bytes, not 0 */
 const char *hpi_options_source(const struct hugepin_options *options, enum hpi_option_id id);
 /* A dialect's own defaults hold only if one of its options is set; else hugepin's own behaviour does. */
 bool hpi_options_dialect_active(const struct hugepin_options *options, const char *dialect);
@@ -559,9 +560,15 @@ int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
 /* The same for a provider's memory. The module's stays where it is by itself: runtime none has nothing to pin there; and the
  * runtime's own is registered already. */
 int hpi_register_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping);
-int hpi_unregister_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping);
 /* Exactly a range registered before. -EIO: the runtime refused; what remains registered stays booked. */
 int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
+struct hpi_span {
+	void *addr;
+	uint64_t bytes;
+	int err;				/* what became of it */
+};
+/* Several together: the runtime is visited once, and helper threads share all their chunks. The first of their errors. */
+int hpi_unregister_ranges(struct hugepin_context *ctx, struct hpi_span spans[], size_t count);
 bool hpi_registry_has(struct hpi_registry *registry, const void *addr, uint64_t bytes);
 
 /* ---- fence.c: what waits for a device ---- */

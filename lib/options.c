@@ -424,6 +424,13 @@ unsigned int hpi_options_static_policy(const struct hugepin_options *options)
 	return policy == 1 ? 2 : policy;
 }
 
+uint64_t hpi_options_deferred_deletion(const struct hugepin_options *options)
+{
+	uint64_t bytes = hpi_options_uint(options, HPI_OPT_TF_DEFERRED_DELETION);
+
+	return bytes ? bytes : HPI_MIB(8);
+}
+
 bool hpi_options_is_set(const struct hugepin_options *options, enum hpi_option_id id)
 {
 	return source_of(options, id) != HPI_SOURCE_DEFAULT;

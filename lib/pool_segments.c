@@ -71,22 +71,57 @@ static void set_registered(struct hugepin_pool *pool, struct segment *segment, b
 	hpi_pool_unlock(pool);
 }
 
-/* Out with a segment that is leaving; or it stays so. */
-static int expel(struct hugepin_pool *pool, size_t position)
+/* ---- out with what is leaving, or it stays so ---- */
+
+#define BATCH_MAX	64
+
+/* Segments that go together, from the highest position on. */
+struct batch {
+	size_t count, positions[BATCH_MAX];
+	uint64_t bytes;
+};
+
+static void add_to_batch(struct hugepin_pool *pool, struct batch *batch, size_t position)
+{
+	batch->positions[batch->count++] = position;
+	batch->bytes += pool->segments[position].mapping.bytes;
+}
+
+/* The first error; what could be unregistered is not registered any more. */
+static int unregister(struct hugepin_pool *pool, const struct batch *batch)
+{
+	struct segment *segments[BATCH_MAX];
+	struct hpi_span spans[BATCH_MAX];
+	size_t i, count = 0;
+	int err;
+
+	for (i = 0; i < batch->count; i++) {
+		struct segment *segment = &pool->segments[batch->positions[i]];
+
+		if (!segment->registered)
+			continue;
+		if (provider_of(pool, segment)->places_itself) {
+			set_registered(pool, segment, false);
+			continue;
+		}
+		segments[count] = segment;
+		spans[count++] = (struct hpi_span){ .addr = segment->mapping.addr, .bytes = segment->mapping.bytes };
+	}
+	err = count ? hpi_unregister_ranges(pool->ctx, spans, count) : 0;
+	for (i = 0; i < count; i++) {
+		if (!spans[i].err)
+			set_registered(pool, segments[i], false);
+	}
+	return err;
+}
+
+static int unmap(struct hugepin_pool *pool, size_t position)
 {
 	struct segment *segment = &pool->segments[position];
 	struct hpi_mapping mapping = segment->mapping;
 	uint64_t bytes = mapping.bytes;
-	int err;
+	int err = provider_of(pool, segment)->unmap(pool->ctx, &mapping, true);
 
-	if (segment->registered) {
-		err = hpi_unregister_mapping(pool->ctx, &mapping);
-		if (err)
-			return hpi_error_add(err, "; %llu bytes at %p stay mapped", (unsigned long long)mapping.bytes,
-					     mapping.addr);
-		set_registered(pool, segment, false);
-	}
-	err = provider_of(pool, segment)->unmap(pool->ctx, &mapping, true);
 	if (err)
 		return err;
 	hpi_log(HUGEPIN_LOG_INFO, "%s pool: gave back %llu bytes at %p", hpi_pool_name(pool),
@@ -94,6 +129,37 @@ static int expel(struct hugepin_pool *pool, size_t position)
 	table_remove(pool, position);
 	hpi_caps_uncharge(pool, bytes);
 	return 0;
+}
+
+/* The first error. */
+static int expel_batch(struct hugepin_pool *pool, const struct batch *batch, uint64_t *given)
+{
+	int err, first = unregister(pool, batch);
+	size_t i;
+
+	if (first)
+		hpi_error_add(first, "; it stays mapped");
+	for (i = 0; i < batch->count; i++) {
+		uint64_t bytes = pool->segments[batch->positions[i]].mapping.bytes;
+
+		if (pool->segments[batch->positions[i]].registered)
+			continue;
+		err = unmap(pool, batch->positions[i]);
+		if (!err)
+			*given += bytes;
+		else if (!first)
+			first = err;
+	}
+	return first;
+}
+
+static int expel(struct hugepin_pool *pool, size_t position)
+{
+	struct batch batch = { .count = 0 };
+	uint64_t given = 0;
+
+	add_to_batch(pool, &batch, position);
+	return expel_batch(pool, &batch, &given);
 }
 
 /* Undoes a growth that failed; its error text is the one to be seen. */
@@ -246,59 +312,69 @@ uint64_t hpi_segments_idle(struct hugepin_pool *pool)
 	return bytes;
 }
 
-int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given)
+/* Takes what is to go from the arena, until @stay bytes are no more than @keep_bytes, or @most are gone. Returns how many. */
+static uint64_t part_some(struct hugepin_pool *pool, uint64_t stay, uint64_t keep_bytes, uint64_t most)
 {
-	int err, first = 0;
-	uint64_t bytes;
+	uint64_t parted = 0;
 	size_t i;
 
-	if (hpi_pool_mapped(pool) > keep_bytes)
-		hpi_caches_empty(pool);
-	for (i = pool->segment_count; i && hpi_pool_mapped(pool) > keep_bytes; i--) {
-		const struct segment *segment = &pool->segments[i - 1];
+	for (i = pool->segment_count; i && stay > keep_bytes && parted < most; i--) {
+		struct segment *segment = &pool->segments[i - 1];
 
-		if (!segment->leaving && !is_idle(pool, segment))
+		if (segment->leaving || !is_idle(pool, segment) || part(pool, segment))
 			continue;
-		bytes = segment->mapping.bytes;
-		err = hpi_segment_unmap(pool, i - 1);
-		if (!err)
-			*given += bytes;
-		else if (err != -EBUSY && !first)	/* taken by another thread meanwhile */
-			first = err;
+		stay -= segment->mapping.bytes;
+		parted += segment->mapping.bytes;
 	}
-	return first;
+	return parted;
 }
 
 void hpi_segments_part(struct hugepin_pool *pool, uint64_t keep_bytes)
 {
 	uint64_t stay = hpi_pool_mapped(pool) - pool->leaving_bytes;
-	size_t i;
 
 	if (stay > keep_bytes)
 		hpi_caches_empty(pool);
-	for (i = pool->segment_count; i && stay > keep_bytes; i--) {
-		struct segment *segment = &pool->segments[i - 1];
-
-		if (!segment->leaving && is_idle(pool, segment) && !part(pool, segment))
-			stay -= segment->mapping.bytes;
-	}
+	part_some(pool, stay, keep_bytes, UINT64_MAX);
 }
 
 int hpi_segments_expel(struct hugepin_pool *pool, uint64_t *given)
 {
+	struct batch batch = { .count = 0 };
+	uint64_t most = hpi_options_deferred_deletion(pool->ctx->options);
 	int err, first = 0;
-	uint64_t bytes;
 	size_t i;
 
 	for (i = pool->segment_count; i; i--) {
-		if (!pool->segments[i - 1].leaving)
+		if (pool->segments[i - 1].leaving)
+			add_to_batch(pool, &batch, i - 1);
+		if (!batch.count || (i > 1 && batch.bytes < most && batch.count < BATCH_MAX))
 			continue;
-		bytes = pool->segments[i - 1].mapping.bytes;
-		err = expel(pool, i - 1);
-		if (!err)
-			*given += bytes;
-		else if (!first)
-			first = err;
+		err = expel_batch(pool, &batch, given);
+		first = first ? first : err;
+		batch = (struct batch){ .count = 0 };
 	}
+	return first;
+}
+
+/*
+ * Some at a time, so that the rest can be used meanwhile. What the runtime or the kernel refuses stays, leaving: the others
+ * go all at once then, so that it is not asked again and again.
+ */
+int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given)
+{
+	uint64_t most = hpi_options_deferred_deletion(pool->ctx->options), stay = hpi_pool_mapped(pool) - pool->leaving_bytes, parted;
+	int err, first = 0;
+
+	if (hpi_pool_mapped(pool) <= keep_bytes)
+		return 0;
+	hpi_caches_empty(pool);
+	parted = part_some(pool, stay, keep_bytes, most);
+	do {
+		err = hpi_segments_expel(pool, given);
+		first = first ? first : err;
+		most = err ? UINT64_MAX : most;
+		parted = part_some(pool, hpi_pool_mapped(pool), keep_bytes, most);
+	} while (parted);
 	return first;
 }

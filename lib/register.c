@@ -19,30 +19,33 @@
 
 #define CHUNK_FLOOR	HPI_2M
 #define THREADS_MAX	64
+#define BATCH_MAX	64		/* ranges unregistered together */
 
-/* ---- a job: the chunks of one range, worked off by several threads ---- */
+/* ---- a job: the chunks of one range, or of several that go, worked off by several threads ---- */
 
 struct job {
 	const struct hpi_runtime *runtime;
 	struct hpi_runtime_scope scope;
-	struct hpi_range *range;
+	struct hpi_range *range;	/* registering: the only one */
+	struct hpi_range *const *ranges;	/* unregistering */
+	size_t range_count;
 	bool unregister;
 	pthread_mutex_t lock;		/* of what follows, and of the range's chunks */
 	uint64_t next_bytes;		/* registering: from here on nobody has begun */
 	uint64_t chunk_bytes;		/* registering: most a call may take; becomes less */
 	uint64_t done_bytes;		/* registering: for who wants to see it get on */
-	size_t next_chunk;		/* unregistering */
+	size_t next_range, next_chunk;	/* unregistering */
 	int err;			/* of the first failure, with its text */
 	char text[512];
 };
 
-static void fail(struct job *job, int err, const char *addr, uint64_t bytes)
+static void fail(struct job *job, const struct hpi_range *range, int err, const char *addr, uint64_t bytes)
 {
 	pthread_mutex_lock(&job->lock);
 	if (!job->err) {
 		job->err = err;
 		snprintf(job->text, sizeof(job->text), "chunk of %llu bytes at offset %llu: %s",
-			 (unsigned long long)bytes, (unsigned long long)(addr - job->range->addr), hugepin_error());
+			 (unsigned long long)bytes, (unsigned long long)(addr - range->addr), hugepin_error());
 	}
 	pthread_mutex_unlock(&job->lock);
 }
@@ -134,7 +137,7 @@ static void register_piece(struct job *job, char *addr, uint64_t bytes)
 	while (bytes) {
 		err = prepare_chunk(job, bytes, &now, &slot);
 		if (err) {
-			fail(job, err, addr, bytes);
+			fail(job, job->range, err, addr, bytes);
 			return;
 		}
 		err = job->runtime->host_register(addr, now, &code);
@@ -142,7 +145,7 @@ static void register_piece(struct job *job, char *addr, uint64_t bytes)
 			continue;
 		if (err) {
 			/* ENOMEM is kept for our own books: the runtime's shortage is a refusal like any other. */
-			fail(job, err == -ENOMEM ? -EIO : err, addr, now);
+			fail(job, job->range, err == -ENOMEM ? -EIO : err, addr, now);
 			return;
 		}
 		book_chunk(job, slot, addr, now);
@@ -151,15 +154,20 @@ static void register_piece(struct job *job, char *addr, uint64_t bytes)
 	}
 }
 
-static bool take_live_chunk(struct job *job, struct hpi_chunk *out, size_t *slot)
+static bool take_live_chunk(struct job *job, struct hpi_range **range, struct hpi_chunk *out, size_t *slot)
 {
-	struct hpi_range *range = job->range;
 	bool taken = false;
 
 	pthread_mutex_lock(&job->lock);
-	while (!taken && job->next_chunk < range->count) {
+	while (!taken && job->next_range < job->range_count) {
+		*range = job->ranges[job->next_range];
+		if (job->next_chunk == (*range)->count) {
+			job->next_range++;
+			job->next_chunk = 0;
+			continue;
+		}
 		*slot = job->next_chunk++;
-		*out = range->chunks[*slot];
+		*out = (*range)->chunks[*slot];
 		taken = out->live;
 	}
 	pthread_mutex_unlock(&job->lock);
@@ -167,7 +175,7 @@ static bool take_live_chunk(struct job *job, struct hpi_chunk *out, size_t *slot
 }
 
 /* Goes on after a failure: what can be unregistered is. */
-static void unregister_chunk(struct job *job, const struct hpi_chunk *chunk, size_t slot)
+static void unregister_chunk(struct job *job, struct hpi_range *range, const struct hpi_chunk *chunk, size_t slot)
 {
 	int code, err = job->runtime->host_unregister(chunk->addr, chunk->bytes, &code);
 
@@ -175,11 +183,11 @@ static void unregister_chunk(struct job *job, const struct hpi_chunk *chunk, siz
 		hpi_log(HUGEPIN_LOG_WARNING, "unregistering %llu bytes at %p: %s", (unsigned long long)chunk->bytes,
 			(void *)chunk->addr, hugepin_error());
 	else if (err)
-		fail(job, err, chunk->addr, chunk->bytes);
+		fail(job, range, err, chunk->addr, chunk->bytes);
 	if (err && err != -ENOENT)
 		return;
 	pthread_mutex_lock(&job->lock);
-	job->range->chunks[slot].live = false;
+	range->chunks[slot].live = false;
 	pthread_mutex_unlock(&job->lock);
 }
 
@@ -187,6 +195,7 @@ static void work(void *arg)
 {
 	struct job *job = arg;
 	struct hpi_runtime_thread thread;
+	struct hpi_range *range = job->unregister ? job->ranges[0] : job->range;
 	struct hpi_chunk chunk;
 	uint64_t bytes;
 	size_t slot;
@@ -194,12 +203,12 @@ static void work(void *arg)
 	int code;
 
 	if (job->runtime->enter(&job->scope, &thread, &code)) {
-		fail(job, -EIO, job->range->addr, 0);
+		fail(job, range, -EIO, range->addr, 0);
 		return;
 	}
 	if (job->unregister)
-		while (take_live_chunk(job, &chunk, &slot))
-			unregister_chunk(job, &chunk, slot);
+		while (take_live_chunk(job, &range, &chunk, &slot))
+			unregister_chunk(job, range, &chunk, slot);
 	else
 		while (take_piece(job, &addr, &bytes))
 			register_piece(job, addr, bytes);
@@ -239,19 +248,21 @@ static uint64_t live_chunks(const struct hpi_range *range)
 
 /* ---- the calls ---- */
 
-static int job_begin(struct job *job, struct hugepin_context *ctx, struct hpi_range *range)
+static int job_begin(struct job *job, struct hugepin_context *ctx, const struct hpi_runtime *runtime)
 {
 	int code;
 
 	*job = (struct job){
-		.runtime = range->runtime,
-		.range = range,
+		.runtime = runtime,
 		.chunk_bytes = hpi_options_uint(ctx->options, HPI_OPT_REGISTER_CHUNK),
 	};
 	if (job->runtime->max_register_bytes)
 		job->chunk_bytes = min_u64(job->chunk_bytes, job->runtime->max_register_bytes);
 	pthread_mutex_init(&job->lock, NULL);
-	return job->runtime->begin(&job->scope, &code);
+	code = job->runtime->begin(&job->scope, &code);
+	if (code)
+		pthread_mutex_destroy(&job->lock);
+	return code;
 }
 
 static void job_end(struct job *job)
@@ -267,11 +278,18 @@ static void run_register(struct hugepin_context *ctx, struct job *job)
 	run(job, min_u64(hpi_options_uint(ctx->options, HPI_OPT_REGISTER_THREADS), pieces));
 }
 
-static void run_unregister(struct hugepin_context *ctx, struct job *job)
+static void run_unregister(struct hugepin_context *ctx, struct job *job, struct hpi_range *const ranges[], size_t count)
 {
+	uint64_t live = 0;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		live += live_chunks(ranges[i]);
+	job->ranges = ranges;
+	job->range_count = count;
 	job->unregister = true;
 	job->err = 0;
-	run(job, min_u64(hpi_options_uint(ctx->options, HPI_OPT_REGISTER_THREADS), live_chunks(job->range)));
+	run(job, min_u64(hpi_options_uint(ctx->options, HPI_OPT_REGISTER_THREADS), live));
 }
 
 /* Some of a range is registered after a failure: @err and its text are what the caller gets if that can be undone. */
@@ -283,7 +301,7 @@ static int roll_back(struct hugepin_context *ctx, struct job *job, int err)
 
 	memcpy(reason, job->text, sizeof(reason));
 	if (live_chunks(range))
-		run_unregister(ctx, job);
+		run_unregister(ctx, job, &range, 1);
 	if (live_chunks(range)) {
 		hpi_error(-ENOTRECOVERABLE,
 			  "registering %llu bytes at %p with %s: %s; and rolling back: %s; the memory must stay mapped",
@@ -314,13 +332,13 @@ static int register_with(struct hugepin_context *ctx, const struct hpi_runtime *
 	if (err)
 		return err;
 	range->runtime = runtime;	/* busy, so nobody else looks */
-	err = job_begin(&job, ctx, range);
+	err = job_begin(&job, ctx, runtime);
 	if (err) {
-		pthread_mutex_destroy(&job.lock);
 		hpi_registry_unbook(ctx->registry, range);
 		return hpi_error_add(err == -ESHUTDOWN ? -EIO : err, ": registering %llu bytes at %p",
 				     (unsigned long long)bytes, addr);
 	}
+	job.range = range;
 	run_register(ctx, &job);
 	err = job.err;
 	if (err)
@@ -349,43 +367,103 @@ int hpi_register_mapping(struct hugepin_context *ctx, const struct hpi_mapping *
 	return hpi_register_range(ctx, mapping->addr, mapping->bytes);
 }
 
-int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)
-{
-	struct hpi_range *range = NULL;
-	struct job job;
-	enum hpi_range_state before;
-	int err;
+/* ---- ranges that go ---- */
 
-	err = hpi_context_check(ctx);
-	if (!err)
-		err = hpi_registry_claim(ctx->registry, addr, bytes, &range, &before);
+struct batch {
+	size_t count;
+	struct hpi_range *ranges[BATCH_MAX];
+	enum hpi_range_state before[BATCH_MAX];
+	struct hpi_span *spans[BATCH_MAX];
+};
+
+/* What the runtime has let go of is forgotten. */
+static void end_range(struct hugepin_context *ctx, const struct job *job, struct hpi_range *range, struct hpi_span *span)
+{
+	span->err = 0;
+	if (!live_chunks(range)) {
+		hpi_registry_unbook(ctx->registry, range);
+		return;
+	}
+	hpi_registry_set_state(ctx->registry, range, HPI_RANGE_STUCK);
+	span->err = hpi_error(-EIO, "unregistering %llu bytes at %p with %s: %s; the memory must stay mapped",
+			      (unsigned long long)span->bytes, span->addr, ctx->runtime->name, job->text);
+}
+
+/* Of a runtime that is shutting down: the process is exiting, and the driver let go of everything. */
+static void end_without_runtime(struct hugepin_context *ctx, const struct batch *batch, size_t i, int err)
+{
+	struct hpi_span *span = batch->spans[i];
+
+	span->err = 0;
+	if (err == -ESHUTDOWN) {
+		hpi_registry_unbook(ctx->registry, batch->ranges[i]);
+		return;
+	}
+	hpi_registry_set_state(ctx->registry, batch->ranges[i], batch->before[i]);
+	span->err = -EIO;
+}
+
+static void unregister_batch(struct hugepin_context *ctx, const struct batch *batch)
+{
+	struct job job;
+	size_t i;
+	int err = job_begin(&job, ctx, batch->ranges[0]->runtime);
+
+	if (err) {
+		for (i = 0; i < batch->count; i++)
+			end_without_runtime(ctx, batch, i, err);
+		if (err != -ESHUTDOWN)
+			hpi_error_add(-EIO, ": unregistering %llu bytes at %p", (unsigned long long)batch->spans[0]->bytes,
+				      batch->spans[0]->addr);
+		return;
+	}
+	run_unregister(ctx, &job, batch->ranges, batch->count);
+	for (i = 0; i < batch->count; i++)
+		end_range(ctx, &job, batch->ranges[i], batch->spans[i]);
+	job_end(&job);
+}
+
+/* The next of them that are one runtime's. Returns how many spans that was, with those that are not registered. */
+static size_t claim_batch(struct hugepin_context *ctx, struct hpi_span spans[], size_t count, struct batch *batch)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < count && n < BATCH_MAX; i++) {
+		spans[i].err = hpi_registry_claim(ctx->registry, spans[i].addr, spans[i].bytes, &batch->ranges[n],
+						  &batch->before[n]);
+		if (spans[i].err)
+			continue;
+		if (batch->ranges[n]->runtime != batch->ranges[0]->runtime) {
+			hpi_registry_set_state(ctx->registry, batch->ranges[n], batch->before[n]);
+			break;
+		}
+		batch->spans[n++] = &spans[i];
+	}
+	batch->count = n;
+	return i;
+}
+
+int hpi_unregister_ranges(struct hugepin_context *ctx, struct hpi_span spans[], size_t count)
+{
+	struct batch batch;
+	size_t i, done;
+	int err = hpi_context_check(ctx);
+
 	if (err)
 		return err;
-	err = job_begin(&job, ctx, range);
-	if (err) {
-		pthread_mutex_destroy(&job.lock);
-		if (err == -ESHUTDOWN) {	/* the process is exiting, and the driver let go of everything */
-			hpi_registry_unbook(ctx->registry, range);
-			return 0;
-		}
-		hpi_registry_set_state(ctx->registry, range, before);
-		return hpi_error_add(-EIO, ": unregistering %llu bytes at %p", (unsigned long long)bytes, addr);
+	for (done = 0; done < count;) {
+		done += claim_batch(ctx, &spans[done], count - done, &batch);
+		if (batch.count)
+			unregister_batch(ctx, &batch);
 	}
-	run_unregister(ctx, &job);
-	if (live_chunks(range)) {
-		err = hpi_error(-EIO, "unregistering %llu bytes at %p with %s: %s; the memory must stay mapped",
-				(unsigned long long)bytes, addr, ctx->runtime->name, job.text);
-		hpi_registry_set_state(ctx->registry, range, HPI_RANGE_STUCK);
-	} else {
-		hpi_registry_unbook(ctx->registry, range);
-	}
-	job_end(&job);
+	for (i = 0; i < count && !err; i++)
+		err = spans[i].err;
 	return err;
 }
 
-int hpi_unregister_mapping(struct hugepin_context *ctx, const struct hpi_mapping *mapping)
+int hpi_unregister_range(struct hugepin_context *ctx, void *addr, uint64_t bytes)
 {
-	if (mapping->provider == HUGEPIN_PROVIDER_RUNTIME)
-		return 0;
-	return hpi_unregister_range(ctx, mapping->addr, mapping->bytes);
+	struct hpi_span span = { .addr = addr, .bytes = bytes };
+
+	return hpi_unregister_ranges(ctx, &span, 1);
 }

@@ -218,6 +218,75 @@ static void deferred_deletion_bytes_are_not_kept_from_an_allocation(void **state
 
 /* ---- polling_active_delay_usecs, polling_inactive_delay_msecs ---- */
 
+/* A pinned pool of sixteen segments of 2 MiB, all free. */
+static struct hugepin_pool *sixteen_segments(const char *bytes)
+{
+	struct hugepin_pool *pool = make_pool_on(make_context("deferred_deletion_bytes", bytes, "cache_cap", "0",
+							      "strategy", "needed", NULL),
+						 HUGEPIN_POOL_PINNED, 1, &rung_2m, NULL);
+	char *p[16];
+	size_t i;
+
+	for (i = 0; i < 16; i++)
+		p[i] = take(pool, HPI_2M);
+	assert_int_equal(stats_of(pool).segments, 16);
+	for (i = 0; i < 16; i++)
+		give(pool, p[i]);
+	runtime.begins = 0;
+	return pool;
+}
+
+static void deferred_deletion_bytes_of_unregistrations_go_out_in_one_batch(void **state)
+{
+	static const struct {
+		const char *bytes;
+		unsigned int batches;
+	} cases[] = { { "1", 16 }, { "4M", 8 }, { "0", 4 }, { "12M", 3 }, { "1G", 1 } };
+	struct hugepin_pool *pool;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		pool = sixteen_segments(cases[i].bytes);
+		assert_int_equal(hugepin_pool_trim(pool, 0), HPI_MIB(32));
+		assert_int_equal(runtime.begins, cases[i].batches);
+		assert_int_equal(stats_of(pool).registered_bytes, 0);
+		end_pool(pool);
+		assert_int_equal(runtime.unregisters, (i + 1) * 16);
+	}
+}
+
+static void deferred_deletion_bytes_do_not_give_back_more_than_was_asked(void **state)
+{
+	struct hugepin_pool *pool = sixteen_segments("1G");
+
+	(void)state;
+	assert_int_equal(hugepin_pool_trim(pool, HPI_MIB(20)), HPI_MIB(12));
+	assert_int_equal(runtime.begins, 1);
+	assert_int_equal(stats_of(pool).mapped_bytes, HPI_MIB(20));
+	end_pool(pool);
+}
+
+/* One of a batch that the runtime does not let go stays mapped and booked; the others go. */
+static void deferred_deletion_bytes_of_one_that_stays_do_not_keep_the_others(void **state)
+{
+	struct hugepin_pool *pool = sixteen_segments("8M");
+	struct hugepin_segment_info info = { .size = sizeof(info) };
+
+	(void)state;
+	assert_int_equal(hugepin_pool_segment(pool, 9, &info), 0);
+	runtime.keeps = info.addr;
+	assert_int_equal(hugepin_pool_trim(pool, 0), HPI_MIB(30));
+	assert_non_null(strstr(hugepin_error(), "code 999"));
+	assert_int_equal(stats_of(pool).mapped_bytes, HPI_MIB(2));
+	assert_int_equal(stats_of(pool).registered_bytes, HPI_MIB(2));
+	assert_int_equal(hugepin_pool_trim(pool, 0), -EIO);
+	assert_non_null(strstr(hugepin_error(), "stays mapped"));
+	runtime.keeps = NULL;
+	assert_int_equal(hugepin_pool_trim(pool, 0), HPI_MIB(2));
+	end_pool(pool);
+}
+
 static void polling_active_delay_usecs_is_the_sleep_while_fences_are_pending(void **state)
 {
 	struct hugepin_pool *pool = device_pool(make_context("polling_active_delay_usecs", "250", NULL));
@@ -365,6 +434,9 @@ int main(void)
 		DEVICE_TEST(deferred_deletion_bytes_of_zero_is_8_MiB),
 		DEVICE_TEST(deferred_deletion_bytes_do_not_wait_once_nothing_else_is_pending),
 		DEVICE_TEST(deferred_deletion_bytes_are_not_kept_from_an_allocation),
+		TEST(deferred_deletion_bytes_of_unregistrations_go_out_in_one_batch),
+		TEST(deferred_deletion_bytes_do_not_give_back_more_than_was_asked),
+		TEST(deferred_deletion_bytes_of_one_that_stays_do_not_keep_the_others),
 		DEVICE_TEST(polling_active_delay_usecs_is_the_sleep_while_fences_are_pending),
 		DEVICE_TEST(polling_active_delay_usecs_of_zero_is_10),
 		DEVICE_TEST(polling_inactive_delay_msecs_is_the_sleep_before_an_idle_poller_looks),

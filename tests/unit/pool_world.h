@@ -118,6 +118,8 @@ static inline int memory_there(const struct hugepin_pool *pool, struct hpi_memor
 
 static struct {
 	_Atomic unsigned int registers, unregisters;	/* chunks go side by side */
+	unsigned int begins;			/* visits, however many chunks they are for */
+	void *keeps;				/* unregistering what begins there is refused */
 	_Atomic uint64_t bytes;
 	bool refuse_register, refuse_unregister;
 	unsigned int refuse_after;		/* so many registrations; 0: never */
@@ -138,6 +140,7 @@ static int runtime_begin(struct hpi_runtime_scope *scope, int *code)
 {
 	*scope = (struct hpi_runtime_scope){ .device = -1 };
 	*code = 0;
+	runtime.begins++;
 	return 0;
 }
 
@@ -178,9 +181,8 @@ static int runtime_register(void *addr, uint64_t bytes, int *code)
 
 static int runtime_unregister(void *addr, uint64_t bytes, int *code)
 {
-	(void)addr;
 	*code = 0;
-	if (runtime.refuse_unregister) {
+	if (runtime.refuse_unregister || (runtime.keeps && addr == runtime.keeps)) {
 		*code = 999;
 		return hpi_error(-EIO, "runtime: unknown error, code 999");
 	}
