@@ -65,6 +65,7 @@ int hpi_sys_open_at(int dir_fd, const char *name, int flags);	/* O_CLOEXEC is ad
 int hpi_sys_unlink_at(int dir_fd, const char *name);
 int hpi_sys_file_system(int fd, uint64_t *magic);		/* statfs.f_type */
 int hpi_sys_local_node(void);							/* of the calling thread's CPU */
+uint64_t hpi_sys_now_ns(void);							/* monotonic */
 bool hpi_sys_secure(void);		/* a set-user-ID program or the like: its environment is a stranger's */
 int64_t hpi_sys_read(int fd, void *buffer, size_t size);			/* bytes read; fewer only at the end */
 /* A whole small file as a string without its trailing newline, at most @size - 1 bytes; -EFBIG beyond, -EILSEQ: NUL. */

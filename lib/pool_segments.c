@@ -208,6 +208,21 @@ static int enrol(struct hugepin_pool *pool, struct segment *segment)
 	return !err || err == -ENOMEM || err == -EOPNOTSUPP ? err : -EIO;
 }
 
+/* Registering costs by the page: what it was is for who chooses page sizes. */
+static void tell_growth(const struct hugepin_pool *pool, const struct hpi_mapping *mapping, const char *provider,
+			uint64_t register_ns)
+{
+	unsigned long long per_gib_ms = register_ns * (HPI_1G >> 12) / (mapping->bytes >> 12) / 1000000;
+	char cost[80] = "";
+
+	if (pool->pinned)
+		snprintf(cost, sizeof(cost), ", registered in %llu us, %llu ms a GiB", (unsigned long long)register_ns / 1000,
+			 per_gib_ms);
+	hpi_log(HUGEPIN_LOG_INFO, "%s pool: %llu bytes from %s at %p, node %d, %llu in 1G pages, %llu in 2M pages%s",
+		hpi_pool_name(pool), (unsigned long long)mapping->bytes, provider, mapping->addr, mapping->node,
+		(unsigned long long)mapping->bytes_1g, (unsigned long long)mapping->bytes_2m, cost);
+}
+
 int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *place, uint64_t bytes)
 {
 	const struct hpi_rung *from = &pool->ladder.rungs[rung];
@@ -219,6 +234,7 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 		.device = pool->device,
 	};
 	struct hpi_mapping mapping;
+	uint64_t start, register_ns;
 	size_t position;
 	int err;
 
@@ -236,17 +252,17 @@ int hpi_segment_map(struct hugepin_pool *pool, size_t rung, const struct place *
 		return err;
 	}
 	position = table_insert(pool, &mapping, rung);
+	start = hpi_sys_now_ns();
 	if (pool->pinned) {
 		err = enrol(pool, &pool->segments[position]);
 		if (err)
 			return undo(pool, position, err);
 	}
+	register_ns = hpi_sys_now_ns() - start;
 	err = enter(pool, &pool->segments[position]);
 	if (err)
 		return undo(pool, position, err);
-	hpi_log(HUGEPIN_LOG_INFO, "%s pool: %llu bytes from %s at %p, node %d, %llu in 1G pages, %llu in 2M pages",
-		hpi_pool_name(pool), (unsigned long long)mapping.bytes, from->provider->name, mapping.addr,
-		mapping.node, (unsigned long long)mapping.bytes_1g, (unsigned long long)mapping.bytes_2m);
+	tell_growth(pool, &mapping, from->provider->name, register_ns);
 	return 0;
 }
 

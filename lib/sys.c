@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -189,6 +190,14 @@ int hpi_sys_file_system(int fd, uint64_t *magic)
 	if (!err)
 		*magic = (uint64_t)fs.f_type;
 	return err;
+}
+
+uint64_t hpi_sys_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 int hpi_sys_local_node(void)
