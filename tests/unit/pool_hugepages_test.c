@@ -97,6 +97,34 @@ static void end_of_the_pool_gives_huge_pages_back(void **state)
 	assert_int_equal(knob(FREE_HUGEPAGES), free_pages);
 }
 
+/* C031: a start that finds too few pages says have and need, holds none of them, and does not stand in the next one's way. */
+static void a_start_with_too_few_huge_pages_leaves_all_of_them_for_the_next(void **state)
+{
+	char have[32], need[32], more[32];
+	struct hugepin_pool *pool;
+	uint64_t free_pages;
+
+	(void)state;
+	want_free_pages(50);
+	free_pages = knob(FREE_HUGEPAGES);
+	snprintf(have, sizeof(have), "%lu", free_pages);
+	snprintf(need, sizeof(need), "%lu", free_pages + 50);
+	snprintf(more, sizeof(more), "%lu", knob(NR_HUGEPAGES) + 50);
+	pool = huge_pool(HUGEPIN_POOL_HOST);
+	assert_null(hugepin_alloc(pool, (free_pages + 50) * HPI_2M, 0));
+	assert_int_equal(errno, ENOMEM);
+	assert_non_null(strstr(hugepin_error(), have));
+	assert_non_null(strstr(hugepin_error(), need));
+	assert_int_equal(knob(FREE_HUGEPAGES), free_pages);
+	end_pool(pool);
+	if (hpi_sys_write_file(NR_HUGEPAGES, more) || knob(FREE_HUGEPAGES) < free_pages + 50)
+		skip();
+	pool = huge_pool(HUGEPIN_POOL_HOST);
+	give(pool, take(pool, (free_pages + 50) * HPI_2M));
+	end_pool(pool);
+	assert_int_equal(knob(FREE_HUGEPAGES), free_pages + 50);
+}
+
 /* Takes 177 pages, says so and ends as it is told: by a signal from outside, or by its own doing. */
 static void take_and_die(int told_fd, int signal_number)
 {
@@ -196,6 +224,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		HUGE_TEST(trim_gives_huge_pages_back_to_the_kernel),
 		HUGE_TEST(end_of_the_pool_gives_huge_pages_back),
+		HUGE_TEST(a_start_with_too_few_huge_pages_leaves_all_of_them_for_the_next),
 		HUGE_TEST(a_killed_process_leaves_no_huge_page_behind),
 		HUGE_TEST(a_child_does_not_grow_its_parents_huge_page_files),
 	};
