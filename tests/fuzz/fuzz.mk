@@ -7,7 +7,7 @@
 #	make fuzz-kernel DURATION=60 FUZZ_VM=7-debug	the module's alone (tests/fuzz/kernel), in a virtual machine; "make
 #			fuzz" ends with it
 
-FUZZ ?= options_file options_proto options_environment values reserve trace
+FUZZ ?= options_file options_proto options_environment values reserve trace sysfs snapshot json host
 DURATION ?= 60
 FUZZ_O ?= $(O)/fuzz
 FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -31,6 +31,12 @@ $(FUZZ_BIN): $(O)/tests/fuzz/%: $(O)/tests/fuzz/%.o $(LIB_A)
 
 $(O)/tests/fuzz/trace: $(addprefix $(O)/tools/trace/,read.o write.o totals.o storage.o)
 $(O)/tests/fuzz/trace: FUZZ_LIBS := -lzstd -lz
+
+$(O)/tests/fuzz/snapshot: FUZZ_LIBS := -ljson-c
+# hugepinctl but for its main()
+$(O)/tests/fuzz/json $(O)/tests/fuzz/host: $(CTL_TESTED)
+$(O)/tests/fuzz/json $(O)/tests/fuzz/host: FUZZ_LIBS := -ljson-c
+$(O)/tests/fuzz/json.o $(O)/tests/fuzz/host.o: CPPFLAGS += -Iuser/hugepinctl
 
 # kmod/spec.c with empty headers in place of the kernel's, and as the kernel compiles.
 FUZZ_KERNEL := $(O)/tests/fuzz/kernel

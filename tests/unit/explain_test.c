@@ -318,6 +318,8 @@ static void a_file_that_ends_early_is_a_hole(void **state)
 
 static void what_is_missing_is_named(void **state)
 {
+	/* blocks are powers of two of 2 MiB to 1 TiB */
+	static const char *const no_sizes[] = { "many\n", "0\n", "3\n", "100000\n", "180000000\n", "8000000000000000\n" };
 	struct node_map map;
 	struct node_scan scan;
 	struct message why;
@@ -331,8 +333,10 @@ static void what_is_missing_is_named(void **state)
 	make_zone("Normal", 0, 1, 1, 0, 0);
 	assert_int_equal(node_map_read(0, &map, &why), -ENOENT);
 	assert_non_null(strstr(why.text, "block_size_bytes"));
-	tree_write(&tree, "sys/devices/system/memory/block_size_bytes", "many\n");
-	assert_int_equal(node_map_read(0, &map, &why), -EIO);
+	for (size_t i = 0; i < sizeof(no_sizes) / sizeof(no_sizes[0]); i++) {
+		tree_write(&tree, "sys/devices/system/memory/block_size_bytes", no_sizes[i]);
+		assert_int_equal(node_map_read(0, &map, &why), -EIO);
+	}
 	make_node(1);
 	make_zone("Normal", window_pfn(0), WINDOW_PAGES, WINDOW_PAGES, 0, 0);
 	assert_int_equal(unlink(tree_path(&tree, "proc/kpageflags")), 0);

@@ -14,6 +14,10 @@
 
 #define MEMORY	"/sys/devices/system/memory"
 
+/* Of a memory block: powers of two between these. What is looked at page by page relies on that. */
+#define BLOCK_PAGES_MIN	((uint64_t)1 << 9)	/* 2 MiB */
+#define BLOCK_PAGES_MAX	((uint64_t)1 << 28)	/* 1 TiB */
+
 bool zone_is_usable(const struct zone *zone)
 {
 	return strcmp(zone->name, "Movable") && strcmp(zone->name, "Device");
@@ -167,7 +171,10 @@ static int read_block_size(struct node_map *map)
 	if (err)
 		return err;
 	map->block_pages = strtoull(text, &end, 16) / page;
-	return !isxdigit((unsigned char)*text) || *end || !map->block_pages ? -EIO : 0;
+	if (!isxdigit((unsigned char)*text) || *end || map->block_pages < BLOCK_PAGES_MIN ||
+	    map->block_pages > BLOCK_PAGES_MAX || map->block_pages & (map->block_pages - 1))
+		return -EIO;
+	return 0;
 }
 
 int node_map_read(int node, struct node_map *out, struct message *why)
