@@ -412,7 +412,7 @@ static void no_file_shows_an_address_of_the_kernel(const void *arg)
 	check_log();
 }
 
-#define CASE(f)	{ .name = #f, .run = f }
+#define CASE(f)	{ .name = #f, .run = f, .timeout_s = 120 }
 
 static const struct ktap_case cases[] = {
 	CASE(info_answers_what_was_asked),

@@ -297,7 +297,7 @@ int main(int argc, char **argv)
 		snprintf(variants[i], sizeof(variants[i]), "%s on the %s", calls[i].name, on[calls[i].target]);
 		cases[i] = (struct ktap_case){
 			.name = "every_number_takes_every_value", .run = every_number_takes_every_value,
-			.arg = &calls[i], .variant = variants[i], .timeout_s = 60,
+			.arg = &calls[i], .variant = variants[i], .timeout_s = 180,
 		};
 	}
 	return ktap_main(argc, argv, cases, ARRAY_SIZE(cases), &reserve_hooks);

@@ -344,7 +344,7 @@ static void quarantine_is_no_way_around_the_share(const void *arg)
 	as_user(MAKER, share_is_whole, &sharing);
 }
 
-#define CASE(f)	{ .name = #f, .run = f, .timeout_s = 60 }
+#define CASE(f)	{ .name = #f, .run = f, .timeout_s = 120 }
 
 static const struct ktap_case cases[] = {
 	CASE(a_descriptor_for_reading_gives_no_more),

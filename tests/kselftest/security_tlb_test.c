@@ -241,7 +241,8 @@ static void no_write_reaches_the_next_owner(const void *arg)
 }
 
 #define NO_WRITE(way)	\
-	{ .name = "no_write_reaches_the_next_owner", .run = no_write_reaches_the_next_owner, .arg = &ways[way] }
+	{ .name = "no_write_reaches_the_next_owner", .run = no_write_reaches_the_next_owner, .arg = &ways[way], \
+	  .timeout_s = 180 }
 
 static struct ktap_case cases[] = {
 	NO_WRITE(0), NO_WRITE(1), NO_WRITE(2), NO_WRITE(3), NO_WRITE(4), NO_WRITE(5),
