@@ -13,8 +13,8 @@
 
 #include "model.h"
 
-#define STATES_MAX	(1u << 23)
-#define TABLE		(1u << 25)
+#define STATES_MAX	(1u << 20)
+#define TABLE		(1u << 22)
 #define SETTLING_MAX	64
 
 static struct seen {
