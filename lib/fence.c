@@ -21,6 +21,7 @@
 
 #define PENDING_MAX	16		/* streams remembered in one pass over the queue */
 #define CLAIM_LOOK	256		/* waits looked at for one to claim: this must cost less than an allocation */
+#define LOST_MAX	3		/* passes in a row in which the runtime could not tell: it will not any more */
 #define DEFAULT_STREAM	1			/* handles up to this one are the default stream of the thread's context */
 #define THREAD_STREAM	2			/* of the thread */
 #define SEVERAL		((void *)-2)	/* instead of a stream: nothing is known of what comes later */
@@ -32,6 +33,7 @@ struct hpi_fences {
 	struct hpi_wait *gathered;		/* linked by also */
 	uint64_t gathered_bytes, gather_bytes;
 	int gathered_err;			/* of the last try to record a fence for them, 0 before the first */
+	unsigned int lost_passes;		/* the last so many passes over the queue had a query that failed */
 	bool told;
 };
 
@@ -351,6 +353,7 @@ static void query_all(struct hugepin_context *ctx, bool shut_down, struct hpi_wa
 	struct hpi_fences *fences = ctx->fences;
 	struct pending pending = { .count = 0 };
 	struct hpi_wait **link, *wait;
+	bool lost = false;
 	int err;
 
 	pthread_mutex_lock(&fences->lock);
@@ -367,9 +370,11 @@ static void query_all(struct hugepin_context *ctx, bool shut_down, struct hpi_wa
 			note_pending(&pending, wait);
 		else if (err)
 			tell_unrecorded(fences, err);
+		lost = lost || (err && err != -EBUSY);
 		pthread_mutex_lock(&fences->lock);
 		link = settle(ctx, link, err, passed);
 	}
+	fences->lost_passes = lost ? fences->lost_passes + 1 : 0;
 	pthread_mutex_unlock(&fences->lock);
 }
 
@@ -388,6 +393,7 @@ static void let_pass(struct hugepin_context *ctx, struct hpi_wait *passed)
 	}
 }
 
+/* A device in error takes fences and never tells of them: for who asks why, they are as good as not recorded. */
 static enum hpi_fences_left count_left(struct hpi_fences *fences, int *err)
 {
 	enum hpi_fences_left left = HPI_FENCES_NONE;
@@ -399,6 +405,10 @@ static enum hpi_fences_left count_left(struct hpi_fences *fences, int *err)
 		left = HPI_FENCES_GATHERED;
 	if (err)
 		*err = fences->gathered_err;
+	if (err && left == HPI_FENCES_PENDING && fences->lost_passes >= LOST_MAX) {
+		*err = -EIO;
+		left = HPI_FENCES_GATHERED;
+	}
 	pthread_mutex_unlock(&fences->lock);
 	return left;
 }

@@ -602,7 +602,7 @@ int64_t hugepin_pool_poll(struct hugepin_pool *pool);
  *
  * Takes as long as the devices' work does. hugepin_pool_destroy() does this first.
  * Return: 0, -EBUSY (a stream is being captured, so nothing can be waited for now), -EIO (the runtime refuses to record a
- * fence), -EPERM. Since: 0.1
+ * fence, or to tell of any: a device is in error), -EPERM. Since: 0.1
  */
 int hugepin_pool_drain(struct hugepin_pool *pool);
 

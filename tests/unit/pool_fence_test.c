@@ -306,6 +306,24 @@ static void at_exit_of_the_runtime_blocks_pass_quietly(void **state)
 	end_device_pool(pool);
 }
 
+/* It takes fences, but never tells that one has passed: waiting for it has an end, and its blocks stay where they are. */
+static void a_device_in_error_is_not_waited_for_without_end(void **state)
+{
+	struct hugepin_pool *pool = device_pool(NULL);
+
+	(void)state;
+	free_after(pool, take(pool, KIB), work_on(0));
+	work_done(0);
+	device.refuse_query = EIO;
+	assert_int_equal(hugepin_pool_drain(pool), -EIO);
+	assert_non_null(strstr(hugepin_error(), "1024 bytes wait for a device"));
+	assert_int_equal(hugepin_pool_destroy(pool), -EIO);
+	assert_int_equal(stats_of(pool).deferred_bytes, KIB);
+	device.refuse_query = 0;
+	assert_int_equal(hugepin_pool_drain(pool), 0);
+	end_device_pool(pool);
+}
+
 static void without_a_context_registered_memory_waits_for_one(void **state)
 {
 	struct hugepin_pool *pool = device_pool(NULL);
@@ -513,6 +531,7 @@ int main(void)
 		DEVICE_TEST(fence_that_nobody_can_tell_of_is_replaced_by_one_over_all_work),
 		DEVICE_TEST(without_memory_for_the_note_the_block_stays_in_use),
 		DEVICE_TEST(at_exit_of_the_runtime_blocks_pass_quietly),
+		DEVICE_TEST(a_device_in_error_is_not_waited_for_without_end),
 		DEVICE_TEST(without_a_context_registered_memory_waits_for_one),
 		DEVICE_TEST(without_a_context_unregistered_memory_is_free_at_once),
 		DEVICE_TEST(fence_is_recorded_in_the_context_of_the_thread_that_freed),
