@@ -487,9 +487,9 @@ struct hpi_runtime {
 	/*
 	 * Fences. record: behind the work given to @stream so far, or with HPI_STREAM_DEVICE behind all that was given
 	 * to any stream of the scope's context and of the program's context on every device; -EBUSY: a capture is under
-	 * way that it would break or become part of, to be tried again later; -EINVAL (no such stream), -ENOMEM, -EIO.
-	 * -ENOBUFS: the same, and there is no memory to remember the capture. query: 0 passed, also where its context is gone; -EBUSY pending; -EIO: the device is in error and nobody
-	 * knows. It may block on a driver that cannot record a context. end: at any time.
+	 * way that it would break or become part of, to be tried again later; -EINVAL (no such stream), -ENOMEM, -EIO;
+	 * -ENOBUFS: a capture too, and there is no memory to remember it. query: 0 passed, also where its context is
+	 * gone; -EBUSY pending; -EIO: the device is in error and nobody knows. It may block on a driver that cannot record a context. end: at any time.
 	 */
 	int (*fence_record)(void *stream, struct hpi_fence **out, int *code);
 	int (*fence_query)(struct hpi_fence *fence, int *code);

@@ -379,7 +379,8 @@ int hpi_segments_expel(struct hugepin_pool *pool, uint64_t *given)
  */
 int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given)
 {
-	uint64_t most = hpi_options_deferred_deletion(pool->ctx->options), stay = hpi_pool_mapped(pool) - pool->leaving_bytes, parted;
+	uint64_t most = hpi_options_deferred_deletion(pool->ctx->options), parted;
+	uint64_t stay = hpi_pool_mapped(pool) - pool->leaving_bytes;
 	int err, first = 0;
 
 	if (hpi_pool_mapped(pool) <= keep_bytes)

@@ -24,7 +24,8 @@ tests: $(LOOPBACK)
 
 # They find them beside them, by DT_RPATH: a sanitizer's dlopen() is not the program's and knows no DT_RUNPATH of it.
 LOOPBACK_TESTS := $(addprefix $(O)/tests/unit/,capture_test cuda_device_test cuda_fence_test device_test hip_device_test \
-	options_behaviour_device_test processes_test provider_runtime_test register_test runtime_ascend_test runtime_hip_test runtime_test)
+	options_behaviour_device_test processes_test provider_runtime_test register_test runtime_ascend_test \
+	runtime_hip_test runtime_test)
 $(LOOPBACK_TESTS): $(LOOPBACK)
 $(O)/tests/unit/processes_test: | $(LIB_LINK)
 $(LOOPBACK_TESTS): private LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../loopback'
