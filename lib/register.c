@@ -449,6 +449,8 @@ int hpi_unregister_ranges(struct hugepin_context *ctx, struct hpi_span spans[], 
 	size_t i, done;
 	int err = hpi_context_check(ctx);
 
+	for (i = 0; i < count && err; i++)
+		spans[i].err = err;
 	if (err)
 		return err;
 	for (done = 0; done < count;) {

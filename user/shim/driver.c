@@ -120,14 +120,19 @@ bool driver_knows(const void *addr)
 
 /* ---- waiting ---- */
 
-/* The legacy stream tells of captures of all blocking streams of the current context. */
+static bool is_capture_code(int code)
+{
+	return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_CAPTURED_EVENT;
+}
+
+/* The legacy stream tells of captures of all blocking streams of the current context, by a code or by its status. */
 static int wait_current(void)
 {
-	int status = 0;
+	int status = 0, code = cu.stream_capturing(NULL, &status);
 
-	if (cu.stream_capturing(NULL, &status) || status)
+	if (is_capture_code(code) || (!code && status))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	return cu.ctx_synchronize();
+	return code ? code : cu.ctx_synchronize();
 }
 
 /*

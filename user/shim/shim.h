@@ -181,6 +181,7 @@ enum {
 	CUDA_ERROR_DEINITIALIZED = 4,
 	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
 	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+	CUDA_ERROR_CAPTURED_EVENT = 907,
 };
 bool driver_has_context(void);		/* loaded by the program, and this thread has a context */
 bool driver_knows(const void *addr);	/* as pinned host memory */

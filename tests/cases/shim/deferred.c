@@ -56,6 +56,9 @@ static void an_error_of_earlier_work_is_told_by_the_free(void)
 	driver.fail_nth("cuCtxSynchronize", 1, 700);
 	EXPECT_CODE(cudaFreeHost(block), 700);
 	EXPECT_CODE(cudaFreeHost(block), 1);
+	block = take(MIB);
+	driver.fail_nth("cuStreamIsCapturing", 1, 700);
+	EXPECT_CODE(cudaFreeHost(block), 700);
 }
 
 static void what_the_driver_will_not_register_it_allocates_itself(void)

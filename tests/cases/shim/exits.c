@@ -36,6 +36,10 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	block[0] = 1;
+	if (!strcmp(how, "misuse")) {		/* with other threads it could be theirs by the second time */
+		free(block);
+		free(block);
+	}
 	EXPECT(!pthread_create(&thread, NULL, churn, NULL));
 	EXPECT(!pthread_create(&thread, NULL, churn, NULL));
 	usleep(20000);
@@ -46,10 +50,6 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "thread")) {
 		EXPECT(!pthread_create(&thread, NULL, leave, NULL));
 		pause();
-	}
-	if (!strcmp(how, "misuse")) {
-		free(block);
-		free(block);
 	}
 	return 0;
 }
