@@ -84,8 +84,8 @@ END
 
 fraction=FLAGS_fraction_of_cuda_pinned_memory_to_use
 
-with -- ; check 'every option has a row' row 'hugepin register_chunk 1G default 1G 2M to 256G bytes'
-check 'an empty value shows' row 'tensorflow allocator_type "" default "" ""|BFC choice'
+with -- ; check 'every option has a row' row 'hugepin register_chunk 1G default 2M to 256G bytes'
+check 'an empty value shows' row 'tensorflow allocator_type "" default ""|BFC choice'
 with HUGEPIN_PINNED_CAP=0 $fraction=0.25 -- --json
 check 'for scripts, an object an option with these keys' json
 with HUGEPIN_MOUNT="/mnt/a$(printf '\033\377')b" -- --json

@@ -113,6 +113,7 @@ reserve_and_release() {
 	check 'down to what was asked' hold 25 75
 	check 'a dry run tells what would change' prints 'would change' reserve -n 0:2M:100
 	check 'a dry run changes nothing' hold 25 75
+	check 'a dry run of more than there is' fails 1 '999999 pages were asked for, its memory of' reserve -n 1:2M:999999
 	check 'release gives back so many' ends 0 release 0:2M:5
 	check 'and no more' hold 20 75
 	check 'release of more than is free' fails 1 'asked to give back 21, free 20 of 20' release 1:2M:1 0:2M:21

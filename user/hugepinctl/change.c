@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hugepinctl.h"
+#include "host.h"
 
 static const char *const headings[] = { "NODE", "CLASS", "BEFORE", "ASKED", "GOT", "NOW", "SIZE NOW", "-RESULT" };
 #define COLUMNS		(sizeof(headings) / sizeof(headings[0]))
@@ -119,14 +119,21 @@ static void print_plan(const struct change_request *request, const struct plan *
 		complain("no memory for the output");
 }
 
-/* The knob is named: an administrator may have opened one of them to others, and not this one. */
-static void explain_permission(const struct plan *plan, int err)
+static const struct change *last_tried(const struct plan *plan)
 {
 	const struct change *change = plan->changes;
 
 	for (size_t i = 0; i < plan->count; i++)
 		if (plan->changes[i].state != CHANGE_TODO)
-			change = &plan->changes[i];		/* the last one tried */
+			change = &plan->changes[i];
+	return change;
+}
+
+/* The knob is named: an administrator may have opened one of them to others, and not this one. */
+static void explain_permission(const struct plan *plan, int err)
+{
+	const struct change *change = last_tried(plan);
+
 	complain("/sys/class/misc/hugepin/node%d/hugepages-%llukB/nr_hugepages: %s; %s", change->node,
 		 (unsigned long long)class_bytes(change->page_class) >> 10, strerror(-err),
 		 err == -EROFS ? "sysfs is mounted read-only, as it is in containers: run this on the host" :
@@ -160,6 +167,9 @@ static void explain(const struct change_request *request, const struct plan *pla
 		complain("%s%s", was_put_back(plan) ? "everything was put back" : "nothing has changed",
 			 err == -ENOMEM && !request->apply.partial ? "; --partial keeps what can be had" : "");
 	}
+	if ((err == -ENOMEM || err == -ERANGE) && last_tried(plan)->page_class == HUGEPIN_PAGES_1G)
+		complain("'hugepinctl explain %d' tells how many 1G pages could be had, and what is in the way",
+			 last_tried(plan)->node);
 }
 
 /* ---- Carrying it out ---- */
@@ -195,6 +205,26 @@ static int make_plan(const struct change_request *request, const struct snapshot
 	if (request->command == &command_release)
 		return plan_release(now, specs, nr, out, why);
 	return plan_reserve(now, specs, nr, out, why);
+}
+
+/* What the module would refuse outright; how many it can get, only trying tells. */
+static int check_room(const struct plan *plan, struct message *why)
+{
+	for (size_t i = 0; i < plan->count; i++) {
+		const struct change *change = &plan->changes[i];
+		uint64_t bytes, pages;
+		char size[HUMAN_SIZE];
+
+		if (host_node_memory(change->node, &bytes))
+			continue;
+		pages = bytes / class_bytes(change->page_class);
+		if (change->target > change->before && change->target > pages)
+			return message_set(why, -ERANGE,
+					   "node %d: %s: %" PRIu64 " pages were asked for, its memory of %s has %" PRIu64,
+					   change->node, class_name(change->page_class), change->target,
+					   human_bytes(bytes, size), pages);
+	}
+	return 0;
 }
 
 static int carry_out(const struct change_request *request, struct hugepin_context *ctx, struct plan *plan)
@@ -243,6 +273,11 @@ static int plan_and_carry_out(const struct change_request *request, const struct
 	if (!err) {
 		err = make_plan(request, &now, specs, nr, &plan, &why);
 		snapshot_free(&now);
+	}
+	if (!err && request->dry_run) {
+		err = check_room(&plan, &why);
+		if (err)
+			plan_free(&plan);
 	}
 	if (err) {
 		status = refuse(&why, err);

@@ -24,7 +24,7 @@ static void add_row(struct table *table, const struct hugepin_option_info *info)
 	table_cell(table, set ? STYLE_BOLD : STYLE_PLAIN, "%s", info->name);
 	table_cell(table, set ? STYLE_BOLD : STYLE_PLAIN, "%s", shown(info->value));
 	table_cell(table, STYLE_PLAIN, "%s", info->source);
-	table_cell(table, STYLE_PLAIN, "%s", shown(info->default_value));
+	table_cell(table, STYLE_PLAIN, "%s", set ? shown(info->default_value) : "");	/* it stands there already */
 	if (*info->choices)
 		table_cell(table, STYLE_PLAIN, "%s%s", info->choices[0] == '|' ? "\"\"" : "", info->choices);
 	else if (*info->max)

@@ -6,9 +6,11 @@
 
 #define CELL		40		/* user units, the edge of a window */
 #define GAP		4
-#define COLUMNS		32
+#define COLUMNS		16
 #define LEFT		110		/* room for addresses */
 #define HEADING		30
+#define LEGEND_COLUMNS	5
+#define LEGEND_HEIGHT	(24 * ((PAGE_KINDS + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS) + 8)
 
 static const char *const kind_colours[PAGE_KINDS] = {
 	[PAGE_FREE] = "#e8f3e8",
@@ -60,9 +62,30 @@ static void write_window(FILE *out, const struct window *window, unsigned int x,
 		fputs("stroke=\"#888888\" stroke-width=\"1\"/></g>\n", out);
 }
 
+/* Where the window behind another one goes: as in the map for people, a gap in the addresses begins a new row. */
+struct place {
+	unsigned int row, column;
+	uint64_t next;			/* page behind the last window */
+};
+
+static void advance(struct place *place, const struct node_scan *scan, size_t i)
+{
+	if (i && (place->column + 1 == COLUMNS || scan->windows[i].pfn != place->next)) {
+		place->row++;
+		place->column = 0;
+	} else if (i) {
+		place->column++;
+	}
+	place->next = scan->windows[i].pfn + WINDOW_PAGES;
+}
+
 static unsigned int rows_of(const struct node_scan *scan)
 {
-	return (unsigned int)((scan->nr_windows + COLUMNS - 1) / COLUMNS);
+	struct place place = { 0 };
+
+	for (size_t i = 0; i < scan->nr_windows; i++)
+		advance(&place, scan, i);
+	return place.row + 1;
 }
 
 static unsigned int height_of(const struct explanation *node)
@@ -72,35 +95,40 @@ static unsigned int height_of(const struct explanation *node)
 
 static void write_node(FILE *out, const struct explanation *node, unsigned int top)
 {
+	struct place place = { 0 };
+
 	fprintf(out, "<text x=\"%d\" y=\"%u\" font-weight=\"bold\">node %d: %" PRIu64, GAP, top + 20, node->map.node,
 		node->forecast.now);
 	if (node->forecast.most > node->forecast.now)
 		fprintf(out, " to %" PRIu64, node->forecast.most);
 	fputs(" 1G pages could be had</text>\n", out);
 	for (size_t i = 0; i < node->scan.nr_windows; i++) {
-		unsigned int y = top + HEADING + (unsigned int)(i / COLUMNS) * (CELL + GAP);
+		unsigned int y;
 
-		if (i % COLUMNS == 0)
+		advance(&place, &node->scan, i);
+		y = top + HEADING + place.row * (CELL + GAP);
+		if (!place.column)
 			fprintf(out, "<text x=\"%d\" y=\"%u\">%" PRIx64 "</text>\n", GAP, y + CELL / 2 + 5,
 				node->scan.windows[i].pfn * 4096);
-		write_window(out, &node->scan.windows[i], LEFT + (unsigned int)(i % COLUMNS) * (CELL + GAP), y);
+		write_window(out, &node->scan.windows[i], LEFT + place.column * (CELL + GAP), y);
 	}
 }
 
 static void write_legend(FILE *out, unsigned int top)
 {
 	for (int kind = 0; kind < PAGE_KINDS; kind++) {
-		unsigned int x = LEFT + (unsigned int)kind * 120;
+		unsigned int x = LEFT + (unsigned int)kind % LEGEND_COLUMNS * 140;
+		unsigned int y = top + (unsigned int)kind / LEGEND_COLUMNS * 24;
 
 		fprintf(out, "<rect x=\"%u\" y=\"%u\" width=\"14\" height=\"14\" fill=\"%s\" stroke=\"#888888\"/>\n", x,
-			top + 8, kind_colours[kind]);
-		fprintf(out, "<text x=\"%u\" y=\"%u\">%s</text>\n", x + 20, top + 20, page_kind_names[kind]);
+			y + 8, kind_colours[kind]);
+		fprintf(out, "<text x=\"%u\" y=\"%u\">%s</text>\n", x + 20, y + 20, page_kind_names[kind]);
 	}
 }
 
 int explain_write_svg(const struct explain_report *report, FILE *out)
 {
-	unsigned int top = 0, height = HEADING;
+	unsigned int top = 0, height = LEGEND_HEIGHT;
 
 	for (size_t i = 0; i < report->count; i++)
 		height += height_of(&report->nodes[i]);

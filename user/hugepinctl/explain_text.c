@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "explain.h"
 
 #define MAP_COLUMNS	64
+#define WINDOWS_SHOWN	24		/* one by one */
 #define PAGE_BYTES	((uint64_t)4096)
 
 static const enum style state_styles[WINDOW_STATES] = {
@@ -85,22 +87,73 @@ static void add_kinds(struct table *table, const struct tally *tally)
 	table_cell(table, STYLE_PLAIN, "%s", text);
 }
 
+static bool has_obstacle(const struct window *window)
+{
+	enum window_state state = window_state(window);
+
+	return state == WINDOW_PERHAPS || state == WINDOW_BLOCKED || state == WINDOW_HUGETLB ||
+	       state == WINDOW_OURS_2M;
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The windows that are closest to being had: those with fewer pages in the way than @pages, and of those with just as many
+ * the first @ties. @count: windows that have any.
+ */
+struct closest {
+	uint64_t pages;
+	size_t ties, count;
+};
+
+static int find_closest(const struct node_scan *scan, struct closest *out)
+{
+	uint64_t *counts = calloc(scan->nr_windows + 1, sizeof(*counts));
+
+	if (!counts)
+		return -ENOMEM;
+	*out = (struct closest){ .pages = UINT64_MAX };
+	for (size_t i = 0; i < scan->nr_windows; i++)
+		if (has_obstacle(&scan->windows[i]))
+			counts[out->count++] = blocking_pages(&scan->windows[i].tally);
+	qsort(counts, out->count, sizeof(*counts), compare_counts);
+	if (out->count > WINDOWS_SHOWN) {
+		out->pages = counts[WINDOWS_SHOWN - 1];
+		while (out->ties < WINDOWS_SHOWN && counts[WINDOWS_SHOWN - 1 - out->ties] == out->pages)
+			out->ties++;
+	}
+	free(counts);
+	return 0;
+}
+
+/* To be asked once for each window, in order. */
+static bool is_shown(const struct window *window, struct closest *closest)
+{
+	uint64_t pages = blocking_pages(&window->tally);
+
+	if (!has_obstacle(window) || pages > closest->pages)
+		return false;
+	return pages < closest->pages || (closest->ties && closest->ties--);
+}
+
 static int print_windows(const struct node_scan *scan, bool colour)
 {
 	static const char *const headings[] = { "WINDOW AT", "FREE", "MOVABLE", "-IN THE WAY, IN PAGES OF 4 KiB" };
 	struct table *table = table_create(headings, 4);
 	char free_size[HUMAN_SIZE], movable_size[HUMAN_SIZE];
+	struct closest closest = { .count = 0 };
 	size_t rows = 0;
-	int err = 0;
+	int err = table ? find_closest(scan, &closest) : -ENOMEM;
 
-	if (!table)
-		return -ENOMEM;
-	for (size_t i = 0; i < scan->nr_windows; i++) {
+	for (size_t i = 0; !err && i < scan->nr_windows && rows < WINDOWS_SHOWN; i++) {
 		const struct window *window = &scan->windows[i];
-		enum window_state state = window_state(window);
 
-		if (state != WINDOW_PERHAPS && state != WINDOW_BLOCKED && state != WINDOW_HUGETLB &&
-		    state != WINDOW_OURS_2M)
+		if (!is_shown(window, &closest))
 			continue;
 		rows++;
 		table_cell(table, STYLE_PLAIN, "%" PRIx64, window->pfn * PAGE_BYTES);
@@ -110,8 +163,10 @@ static int print_windows(const struct node_scan *scan, bool colour)
 			   human_bytes(window->tally.pages[PAGE_MOVABLE] * PAGE_BYTES, movable_size));
 		add_kinds(table, &window->tally);
 	}
-	if (rows)
+	if (!err && rows)
 		err = table_print(table, stdout, colour);
+	if (!err && rows < closest.count)
+		printf("  %zu of %zu, those with the least in the way; --json has all\n", rows, closest.count);
 	if (rows)
 		putchar('\n');
 	table_free(table);

@@ -52,7 +52,7 @@ bool page_kind_blocks(enum page_kind kind)
 	return kind != PAGE_FREE && kind != PAGE_MOVABLE;
 }
 
-static uint64_t blocking_pages(const struct tally *tally)
+uint64_t blocking_pages(const struct tally *tally)
 {
 	uint64_t pages = 0;
 

@@ -2,6 +2,7 @@
 /* Small files of the host, in /proc, /sys and /etc, under a root that the tests set; read whole or refused. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -176,6 +177,23 @@ int host_write(const char *text, const char *fmt, ...)
 }
 
 /* ---- folders of numbered entries ---- */
+
+int host_node_memory(int node, uint64_t *bytes)
+{
+	FILE *file = host_open_text("/sys/devices/system/node/node%d/meminfo", node);
+	uint64_t kb = 0;
+	char line[128];
+	int err = -ENOENT;
+
+	if (!file)
+		return -errno;
+	while (err && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Node %*d MemTotal: %" SCNu64 " kB", &kb) == 1)
+			err = 0;
+	fclose(file);
+	*bytes = kb << 10;
+	return err;
+}
 
 static int compare_numbers(const void *a, const void *b)
 {

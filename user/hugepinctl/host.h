@@ -23,6 +23,8 @@ int host_write(const char *text, const char *fmt, ...) HOST_FORMAT(2, 3);
 /* The numbers N of the entries PREFIXN of a folder, in ascending order; *@out is the caller's to free. */
 int host_numbered(const char *folder, const char *prefix, uint64_t **out, size_t *count);
 
+int host_node_memory(int node, uint64_t *bytes);		/* MemTotal */
+
 /* ---- zones.c: where a node's memory lies ---- */
 
 #define ZONE_NAME_MAX	32
@@ -130,6 +132,7 @@ extern const char window_state_signs[WINDOW_STATES];
 
 enum window_state window_state(const struct window *window);
 bool page_kind_blocks(enum page_kind kind);	/* cannot move out of the way */
+uint64_t blocking_pages(const struct tally *tally);
 
 struct forecast {
 	uint64_t windows[WINDOW_STATES];

@@ -45,7 +45,7 @@ int file_replace(const char *path, int (*write)(FILE *out, void *arg), void *arg
 		return message_set(why, -ENAMETOOLONG, "%s: %s", path, strerror(ENAMETOOLONG));
 	fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
-		return message_set(why, -errno, "%s cannot be made: %s", beside, strerror(errno));
+		return message_set(why, -errno, "%s: a file beside it cannot be made: %s", path, strerror(errno));
 	mask = umask(0);
 	umask(mask);
 	err = fchmod(fd, 0666 & ~mask) ? -errno : 0;
