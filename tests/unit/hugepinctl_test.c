@@ -182,15 +182,28 @@ static void reserve_plans_exactly_the_nodes_named(void **state)
 	(void)state;
 	assert_int_equal(plan_text(plan_reserve, &now, "4:2M:75,0:2M:25", &plan, &why), 0);
 	assert_int_equal(plan.count, 2);
-	expect_change(&plan.changes[0], 4, HUGEPIN_PAGES_2M, 10, 75);
-	expect_change(&plan.changes[1], 0, HUGEPIN_PAGES_2M, 100, 25);
+	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_2M, 100, 25);
+	expect_change(&plan.changes[1], 4, HUGEPIN_PAGES_2M, 10, 75);
+	plan_free(&plan);
+}
+
+static void reserve_gives_back_first_and_takes_1g_before_2m(void **state)
+{
+	struct message why;
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(plan_text(plan_reserve, &now, "*:2M:+5,0:1G:+1", &plan, &why), 0);
+	assert_int_equal(plan.count, 3);
+	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_1G, 4, 5);
+	expect_change(&plan.changes[1], 0, HUGEPIN_PAGES_2M, 100, 105);
+	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 10, 15);
 	plan_free(&plan);
 
-	assert_int_equal(plan_text(plan_reserve, &now, "*:2M:+5,0:1G:3", &plan, &why), 0);
-	assert_int_equal(plan.count, 3);
-	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_2M, 100, 105);
-	expect_change(&plan.changes[1], 4, HUGEPIN_PAGES_2M, 10, 15);
-	expect_change(&plan.changes[2], 0, HUGEPIN_PAGES_1G, 4, 3);
+	assert_int_equal(plan_text(plan_reserve, &now, "4:2M:20,0:1G:5,0:2M:9", &plan, &why), 0);
+	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_2M, 100, 9);
+	expect_change(&plan.changes[1], 0, HUGEPIN_PAGES_1G, 4, 5);
+	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 10, 20);
 	plan_free(&plan);
 }
 
@@ -752,6 +765,7 @@ int main(void)
 		cmocka_unit_test(number_is_exact_at_its_limit),
 		cmocka_unit_test(arguments_are_split_at_commas_and_taken_whole),
 		cmocka_unit_test(reserve_plans_exactly_the_nodes_named),
+		cmocka_unit_test(reserve_gives_back_first_and_takes_1g_before_2m),
 		cmocka_unit_test(release_plans_down_to_what_is_not_free),
 		cmocka_unit_test(plan_refuses_with_numbers_what_cannot_be),
 		cmocka_unit_test(relative_count_reaches_the_limit_exactly),

@@ -141,10 +141,37 @@ static int build(const struct snapshot *now, const struct spec *specs, size_t nr
 	return err;
 }
 
+static unsigned int turn_of(const struct change *change)
+{
+	if (change->target < change->before)
+		return 0;
+	return change->page_class == HUGEPIN_PAGES_1G ? 1 : 2;
+}
+
+/*
+ * What gives back goes first, for others to take it; then 1G pages, for which there are few places, before 2M pages settle
+ * in these. Otherwise as they were given.
+ */
+static void put_in_order(struct plan *plan)
+{
+	for (size_t i = 1; i < plan->count; i++) {
+		struct change change = plan->changes[i];
+		size_t at = i;
+
+		for (; at && turn_of(&plan->changes[at - 1]) > turn_of(&change); at--)
+			plan->changes[at] = plan->changes[at - 1];
+		plan->changes[at] = change;
+	}
+}
+
 int plan_reserve(const struct snapshot *now, const struct spec *specs, size_t nr, struct plan *out,
 		 struct message *why)
 {
-	return build(now, specs, nr, target_reserve, out, why);
+	int err = build(now, specs, nr, target_reserve, out, why);
+
+	if (!err)
+		put_in_order(out);
+	return err;
 }
 
 int plan_release(const struct snapshot *now, const struct spec *specs, size_t nr, struct plan *out,

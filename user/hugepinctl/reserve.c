@@ -43,8 +43,8 @@ const struct command command_reserve = {
 		"  CLASS   1G or 2M\n"
 		"  COUNT   pages to hold (each node, with *); +N: so many more than now\n"
 		"\n"
-		"SPECs are carried out in the order given. When one fails, or a signal (INT, TERM, HUP) comes,\n"
-		"everything that was changed is put back, last first.\n",
+		"What gives pages back goes first, then 1G pages, then 2M pages. When one SPEC fails, or a signal\n"
+		"(INT, TERM, HUP) comes, everything that was changed is put back, last first.\n",
 	.takes_words = true,
 	.run = run,
 };
