@@ -122,7 +122,7 @@ static int explain_missing(struct hugepin_context *ctx, int node, enum hugepin_c
 	char text[32];
 
 	if (hpi_sys_read_file(SYSFS_DEVICE "/uapi_version", text, sizeof(text)))
-		return hpi_error(-ENODEV, "reserve: the hugepin module is not loaded (no " SYSFS_DEVICE ")");
+		return hpi_error(-ENODEV, "reserve: no " SYSFS_DEVICE ": the hugepin module is not loaded, or sysfs not mounted");
 	if (ctx->absent[page_class])
 		return hpi_error(-ENODEV, "reserve: no %s pages: %s", hpi_class_name(page_class),
 				 hugepin_class_absent(ctx, page_class));

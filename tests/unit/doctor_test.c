@@ -75,6 +75,18 @@ static void a_module_that_is_built_is_to_be_loaded(void **state)
 	assert_found(&doctor, HEALTH_BAD, "module", "not loaded", "modprobe hugepin");
 }
 
+static void a_module_that_sysfs_does_not_show_is_not_missing(void **state)
+{
+	struct reserve_view view = { .there = true };
+	struct doctor doctor = { .count = 0 };
+
+	(void)state;
+	tree_write(&tree, "dev/hugepin", "");
+	examine_module(&doctor, &view);
+	assert_found(&doctor, HEALTH_WARN, "module", "answers, but has no /sys/class/misc/hugepin", "mount -t sysfs");
+	assert_found(&doctor, HEALTH_OK, "device", "may be used", "");
+}
+
 static void a_kernel_that_wants_signatures_is_told(void **state)
 {
 	static const unsigned char on[] = { 6, 0, 0, 0, 1 }, off[] = { 6, 0, 0, 0, 0 };
@@ -213,6 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_module_that_is_built_is_to_be_loaded, begin, end),
+		cmocka_unit_test_setup_teardown(a_module_that_sysfs_does_not_show_is_not_missing, begin, end),
 		cmocka_unit_test_setup_teardown(a_kernel_that_wants_signatures_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(a_mount_and_a_device_are_found, begin, end),
 		cmocka_unit_test_setup_teardown(a_reserve_that_is_short_is_told_with_numbers, begin, end),

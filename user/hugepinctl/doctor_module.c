@@ -33,7 +33,7 @@ static bool is_built(const char *release)
 	return false;
 }
 
-static bool examine_loaded(struct doctor *doctor)
+static bool examine_loaded(struct doctor *doctor, const struct reserve_view *view)
 {
 	struct utsname kernel;
 	char version[32];
@@ -43,6 +43,11 @@ static bool examine_loaded(struct doctor *doctor)
 	if (!err) {
 		found(doctor, HEALTH_OK, "module", "loaded on %s, interface version %s, library %s", kernel.release,
 		      version, hugepin_version());
+		return true;
+	}
+	if (view->there) {
+		found(doctor, HEALTH_WARN, "module", "answers, but has no " SYSFS " here: its reserve cannot be changed");
+		advice(doctor, "mount -t sysfs sysfs /sys");
 		return true;
 	}
 	found(doctor, HEALTH_BAD, "module", "not loaded on %s", kernel.release);
@@ -165,7 +170,7 @@ static void examine_mount(struct doctor *doctor)
 
 void examine_module(struct doctor *doctor, const struct reserve_view *view)
 {
-	bool loaded = examine_loaded(doctor);
+	bool loaded = examine_loaded(doctor, view);
 
 	examine_signature(doctor, loaded);
 	if (!loaded)
