@@ -11,7 +11,7 @@
 #	make check-debug	the self-tests on the debug kernel, in a virtual machine
 #	make modules	the module, for the running kernel (KDIR=... for another)
 #	make V=1 ...	show the commands
-#	make install	PREFIX=/usr/local DESTDIR=
+#	make install	PREFIX=/usr/local DESTDIR=; modules_install for the module (INSTALL_MOD_PATH=)
 #	make deb	Debian packages into build/deb/
 
 O ?= build
@@ -42,7 +42,7 @@ comma := ,
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all tests unit modules install clean
+.PHONY: all tests unit modules modules_install install clean
 
 all:
 tests:
@@ -60,8 +60,8 @@ include lib/lib.mk
 -include user/boot/boot.mk user/packaging/packaging.mk
 -include tests/tests.mk
 
-modules:
-	$(MAKE) -C $(KDIR) M=$(CURDIR)/kmod modules
+modules modules_install:
+	$(MAKE) -C $(KDIR) M=$(CURDIR)/kmod $@
 
 clean:
 	rm -rf $(O)
