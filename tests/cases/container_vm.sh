@@ -95,5 +95,28 @@ rm /run/tenants/a/emb0 /run/tenants/a/late
 check 'with the names gone everything is back' is free 128
 check "the kernel's own huge pages are as they were" sh -c 'cat /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages /sys/kernel/mm/hugepages/hugepages-*/free_hugepages | cmp - /tmp/hugetlb.before'
 umount /run/tenants/a /run/tenants/b
+
+# ---- Kubernetes: what the DaemonSet's init container runs ----
+
+daemon_set() { # LIMIT_2M of team-a
+	mkdir -p /tenants /etc/hugepin
+	printf 'team-a 1000 1000 1 %s\n\nteam-b 2000 2000 0 8\n' "$1" >/etc/hugepin/tenants
+	sh -euc "$(awk '/^ *- \|$/ { on = 1; next } on && substr($0, 1, 14) == sprintf("%14s", "") { print substr($0, 15); next }
+		on { exit }' "$top/user/kubernetes/tenant-mounts.yaml")"
+}
+limits_are() { # TENANT OPTIONS
+	grep -Eq " /tenants/$1 hugepinfs .*$2" /proc/mounts || { grep hugepinfs /proc/mounts; false; }
+}
+
+check 'the DaemonSet mounts for each tenant' daemon_set 16
+check '… with its limits' limits_are team-a 'limit_1g=1,limit_2m=16,uid=1000,gid=1000,mode=0?770'
+check '… and those of the next' limits_are team-b limit_2m=8
+check 'a tenant makes a name there' as user "HUGEPIN_MOUNT=/tenants/team-a $tenant take emb0 8"
+check 'run again it changes the limits' daemon_set 24
+check '… there' limits_are team-a limit_2m=24
+check '… and mounts nothing twice' [ "$(grep -c ' /tenants/team-a ' /proc/mounts)" -eq 1 ]
+check '… nor loses a name' as user "HUGEPIN_MOUNT=/tenants/team-a $tenant check emb0"
+rm -f /tenants/team-a/emb0
+umount /tenants/team-a /tenants/team-b
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
