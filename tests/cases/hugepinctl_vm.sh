@@ -276,6 +276,8 @@ adopt
 if [ "$(cat /sys/class/misc/hugepin/class_1g)" = present ]; then
 	explain
 else
+	check 'explain where 1G pages are absent' ends 0 explain 0
+	check 'tells that they are' says "$out" 'hugepin has no 1G pages here'
 	skip 'explain against reservations' "this kernel's 1G pages are absent"
 fi
 

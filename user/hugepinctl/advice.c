@@ -86,10 +86,12 @@ static void advise_kernel(struct explanation *node)
 		    MIB(forecast->cma_pages));
 }
 
-void advise(struct explanation *node, uint64_t pins)
+void advise(struct explanation *node, uint64_t pins, const char *absent)
 {
 	uint64_t perhaps = node->forecast.windows[WINDOW_PERHAPS];
 
+	if (absent)
+		add(node, "hugepin has no 1G pages here (%s): this is what the kernel's own pool could have", absent);
 	advise_room(node);
 	advise_pools(node);
 	advise_kernel(node);

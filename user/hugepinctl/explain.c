@@ -71,7 +71,7 @@ static int examine_node(int id, const struct snapshot *reserve, uint64_t pins, s
 		return err;
 	forecast_make(&out->map, &out->scan, &out->forecast);
 	name_owners(out);
-	advise(out, pins);
+	advise(out, pins, reserve->absent[HUGEPIN_PAGES_1G]);
 	return 0;
 }
 

@@ -30,7 +30,8 @@ struct explain_report {
 
 /* ---- advice.c ---- */
 
-void advise(struct explanation *node, uint64_t pins);
+/* @pins: on the host; @absent: why the module has no 1G pages, or NULL. */
+void advise(struct explanation *node, uint64_t pins, const char *absent);
 uint64_t pins_outstanding(void);
 /* The largest owners of kernel pages, by the path of their control group. */
 void name_owners(struct explanation *node);
