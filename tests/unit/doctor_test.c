@@ -145,7 +145,7 @@ static void a_reserve_that_is_short_is_told_with_numbers(void **state)
 	tree_write(&tree, "sys/class/misc/hugepin/node0/hugepages-2048kB/user_limit_percent", "50\n");
 	tree_write(&tree, "sys/class/misc/hugepin/node0/hugepages-1048576kB/user_limit_percent", "0\n");
 	examine_reserve(&doctor, &view);
-	assert_found(&doctor, HEALTH_WARN, "classes", "1G pages are absent: this kernel cannot", "");
+	assert_found(&doctor, HEALTH_WARN, "classes", "1G pages are absent: this kernel cannot", "6.12");
 	assert_found(&doctor, HEALTH_WARN, "reserve", "node 0: 1G: asked 4, got 3", "hugepinctl explain 0");
 	assert_found(&doctor, HEALTH_WARN, "reserve", "2 faulty pages", "kernel log");
 	assert_found(&doctor, HEALTH_OK, "reserve", "node 0: 2M: a user may hold 50 %", "");

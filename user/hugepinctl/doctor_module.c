@@ -216,12 +216,17 @@ void examine_reserve(struct doctor *doctor, const struct reserve_view *view)
 
 	if (!view->there)
 		return;
-	for (int c = CLASS_LAST; c >= CLASS_FIRST; c--)
-		if (view->snapshot.absent[c])
-			found(doctor, HEALTH_WARN, "classes", "%s pages are absent: %s",
-			      class_name((enum hugepin_class)c), view->snapshot.absent[c]);
-		else
+	for (int c = CLASS_LAST; c >= CLASS_FIRST; c--) {
+		const char *absent = view->snapshot.absent[c];
+
+		if (!absent) {
 			found(doctor, HEALTH_OK, "classes", "%s pages can be held", class_name((enum hugepin_class)c));
+			continue;
+		}
+		found(doctor, HEALTH_WARN, "classes", "%s pages are absent: %s", class_name((enum hugepin_class)c), absent);
+		if (strstr(absent, "this kernel"))
+			advice(doctor, "kernels from 6.12 on have them; on this one everything is made of 2M pages");
+	}
 	for (size_t i = 0; i < view->snapshot.count; i++) {
 		total += view->snapshot.entries[i].total_pages;
 		examine_entry(doctor, &view->snapshot.entries[i]);

@@ -103,8 +103,8 @@ static int compare_counts(const void *a, const void *b)
 }
 
 /*
- * The windows that are closest to being had: those with fewer pages in the way than @pages, and of those with just as many
- * the first @ties. @count: windows that have any.
+ * The windows that are closest to being had: those with fewer pages in the way than @pages, and of those with just as
+ * many the first @ties. @count: windows that have any.
  */
 struct closest {
 	uint64_t pages;

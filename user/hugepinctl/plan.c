@@ -149,8 +149,8 @@ static unsigned int turn_of(const struct change *change)
 }
 
 /*
- * What gives back goes first, for others to take it; then 1G pages, for which there are few places, before 2M pages settle
- * in these. Otherwise as they were given.
+ * What gives back goes first, for others to take it; then 1G pages, for which there are few places, before 2M pages
+ * settle in these. Otherwise as they were given.
  */
 static void put_in_order(struct plan *plan)
 {
