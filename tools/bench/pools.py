@@ -8,6 +8,8 @@ import subprocess
 import judge
 import peers
 
+HOPELESS = 4    # times as long as the fastest peer in the first turn: no more turns
+
 GATHER = {"base pages": "base", "THP": "thp", "2M": "hugetlb:2M", "1G": "hugetlb:1G"}
 
 
@@ -42,6 +44,12 @@ class Worker:
             self.fail()
 
 
+def contenders(workers):
+    """Without those that cannot come to be the fastest peer: they would take most of the time."""
+    limit = HOPELESS * min((w.values[0] for w in workers if w.peer != "hugepin"), default=0)
+    return [w for w in workers if w.peer == "hugepin" or w.values[0] <= limit]
+
+
 def take_turns(program, variants, commands, repetitions, progress):
     """Values by (peer, setting) of all that can, and why others have none."""
     workers, left_out = [], {}
@@ -55,7 +63,8 @@ def take_turns(program, variants, commands, repetitions, progress):
         except RuntimeError as error:
             left_out[f"{peer} {setting}"] = str(error)
     for turn in range(repetitions):
-        for worker in random.sample(workers, len(workers)):
+        chosen = contenders(workers) if turn else workers
+        for worker in random.sample(chosen, len(chosen)):
             progress(f"repetition {turn + 1} of {repetitions}, {worker.peer} {worker.setting}")
             worker.repeat()
     for worker in workers:
