@@ -49,8 +49,8 @@ def watch(stream, progress, said):
             said.append(text)
 
 
-def measure(build, kernel, benches, gib, repetitions, progress):
-    """The rows of one kernel, and what was said on the way; an error if the machine or a check failed."""
+def measure(build, kernel, benches, gib, repetitions, progress, failures):
+    """The rows of one kernel, and what was said on the way; what the machine or a check failed at is added to failures."""
     said, found = [], {}
     progress("starting the machine")
     process = subprocess.Popen(command(os.path.abspath(build), kernel, benches, gib, repetitions), text=True,
@@ -62,6 +62,7 @@ def measure(build, kernel, benches, gib, repetitions, progress):
         found.setdefault((bench, case, int(threads), unit), {}).setdefault(who, []).append(float(value))
     watcher.join()
     if process.wait():
-        raise RuntimeError("; ".join(said) or f"the machine ended with status {process.returncode}")
+        failures.append(f"machine with {kernel}: " + ("; ".join(said) or f"status {process.returncode}"))
+        said = []
     return [judge.Row(bench, f"{kernel}, {case}", threads, unit, values, **target(bench, case, kernel))
             for (bench, case, threads, unit), values in found.items()], said

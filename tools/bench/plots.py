@@ -65,27 +65,34 @@ def targets(results):
     return "\n".join(lines) + "\n"
 
 
-def gnuplot(commands, path, width, height):
-    for ending, terminal in (("svg", f"svg size {width},{height} font 'sans,12' background '#ffffff'"),
-                             ("png", f"pngcairo size {width},{height} font 'sans,10' background '#ffffff'")):
-        script = f"set terminal {terminal}\nset output '{path}.{ending}'\n{commands}"
+TERMINALS = {"svg": "svg size {},{} font 'sans,12' background '#ffffff'",
+             "png": "pngcairo size {},{} font 'sans,10' background '#ffffff'"}
+
+
+def gnuplot(commands, path, size, endings):
+    for ending in endings:
+        script = f"set terminal {TERMINALS[ending].format(*size)}\nset output '{path}.{ending}'\n{commands}"
         result = subprocess.run(["gnuplot"], input=script, text=True, capture_output=True, check=False)
         if result.returncode:
             raise RuntimeError(f"gnuplot: {result.stderr.strip()}")
 
 
-def draw(path):
-    """All plots that the results at path give; where they are. None without gnuplot."""
-    if not shutil.which("gnuplot"):
-        return None
-    with open(path, encoding="utf-8") as f:
-        results = json.load(f)["results"]
-    folder = os.path.dirname(os.path.abspath(path))
+def draw_all(results, folder, endings=tuple(TERMINALS), only=None):
+    """All plots that the results give, or only these."""
+    os.makedirs(folder, exist_ok=True)
     for name, title, benches, axis in BARS:
         chosen = [r for r in results if r["bench"] in benches and r["unit"] != "mapped/live"]
-        if chosen:
-            gnuplot(bars(title, chosen, axis), os.path.join(folder, name), 320 + 150 * len(chosen), 420)
+        if chosen and (only is None or name in only):
+            gnuplot(bars(title, chosen, axis), os.path.join(folder, name), (320 + 150 * len(chosen), 420), endings)
     judged = [r for r in results if r["ok"] is not None and r["ratio"]]
-    if judged:
-        gnuplot(targets(judged), os.path.join(folder, "targets"), 900, 120 + 18 * len(judged))
-    return folder
+    if judged and (only is None or "targets" in only):
+        gnuplot(targets(judged), os.path.join(folder, "targets"), (900, 120 + 18 * len(judged)), endings)
+
+
+def draw(path):
+    """The plots of the results at path, beside them; False without gnuplot."""
+    if not shutil.which("gnuplot"):
+        return False
+    with open(path, encoding="utf-8") as f:
+        draw_all(json.load(f)["results"], os.path.dirname(os.path.abspath(path)))
+    return True

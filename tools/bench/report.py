@@ -42,11 +42,6 @@ def row(result):
                          number(result["target"]), result["unit"], verdict(result)).rstrip(), flush=True)
 
 
-def failed(text):
-    progress("")
-    print(f"NOT MEASURED: {text}", flush=True)
-
-
 def processor():
     with open("/proc/cpuinfo", encoding="utf-8") as f:
         for line in f:
@@ -79,8 +74,10 @@ def write(path, rows, the_machine, method):
     dump(os.path.join(os.path.dirname(path), "details.json"), {"method": method, "rows": [r.details() for r in rows]})
 
 
-def summary(rows, notes, seconds, path):
+def summary(rows, notes, failures, seconds, path):
     judged = [r.result() for r in rows if r.result()["ok"] is not None]
+    for failure in failures:
+        print(f"NOT MEASURED: {failure}")
     for reason in sorted({f"{peer}: {why}" for r in rows for peer, why in r.left_out.items()} | notes):
         print(f"left out: {reason}")
     print(f"{sum(r['ok'] for r in judged)} of {len(judged)} reach their target; {seconds:.0f} s; {path}")
