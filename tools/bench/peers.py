@@ -15,6 +15,8 @@ STATIC_TLS = "glibc.rtld.optional_static_tls=16384"
 
 TERABYTE = 1 << 40
 
+QUICK = ("hugepin", "glibc", "mimalloc", "jemalloc", "tcmalloc")        # the best peer has been among these
+
 SETTINGS = {
     "hugepin": {"default": {}},
     "glibc": {
