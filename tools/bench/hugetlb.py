@@ -40,7 +40,7 @@ def available_bytes():
 
 @contextlib.contextmanager
 def pages(wanted, left_bytes):
-    """Adds so many pages of each size to the kernel's pool, 1G first; gives what came of it, in words for each shortage.
+    """Adds so many pages of each size to the kernel's pool, 1G first; gives a text for each shortage.
     Nothing where this program may not, or where less than left_bytes of memory would be left."""
     before, short = {}, []
     if not wanted:

@@ -50,11 +50,12 @@ def watch(stream, progress, said):
 
 
 def measure(build, kernel, benches, gib, repetitions, progress, failures):
-    """The rows of one kernel, and what was said on the way; what the machine or a check failed at is added to failures."""
+    """The rows of one kernel, and what was said on the way; what the machine failed at is added to failures."""
     said, found = [], {}
     progress("starting the machine")
     process = subprocess.Popen(command(os.path.abspath(build), kernel, benches, gib, repetitions), text=True,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace")
+                               errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
     watcher = threading.Thread(target=watch, args=(process.stderr, progress, said))
     watcher.start()
     for line in process.stdout:

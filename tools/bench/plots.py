@@ -14,8 +14,8 @@ BARS = (
     ("remote_free", "Allocated by one thread, freed by another", ("remote_free",), "ns a block"),
     ("trace", "A recorded PyTorch run", ("trace",), "s"),
     ("gather", "Reading random lines of a table", ("gather",), "ns a line"),
-    ("bringup", "Until 2 GiB are ready, reserve clean", ("bringup",), "ms"),
-    ("bringup_dirty", "Until 2 GiB are ready, reserve dirty", ("bringup_dirty",), "ms"),
+    ("bringup", "Until as much memory is ready, reserve clean", ("bringup",), "ms"),
+    ("bringup_dirty", "Until as much memory is ready, reserve dirty", ("bringup_dirty",), "ms"),
     ("pin", "Pinning 1 GiB", ("pin",), "ms"),
 )
 COLOURS = ("#1b6ca8", "#e07b39", "#7a9e4b", "#b04a5a", "#8468a8", "#8c7355", "#4fa3a5", "#c9a227")
@@ -41,12 +41,13 @@ def name_of(result):
 def bars(title, results, axis):
     """gnuplot's commands for groups of bars on a logarithmic axis."""
     who = ["hugepin"] + sorted({peer for r in results for peer in r["peers"]})
-    lines = [STYLE, f"set title {quoted(title)}", f"set ylabel {quoted(axis)}", "set logscale y", 'set format y "%.10g"',
-             "set style data histograms", "set style histogram clustered gap 1", "set style fill solid 1.0 noborder",
+    lines = [STYLE, f"set title {quoted(title)}", f"set ylabel {quoted(axis)}", "set logscale y",
+             'set format y "%.10g"', "set style data histograms", "set style histogram clustered gap 1", "set style fill solid 1.0 noborder",
              "set boxwidth 0.9", "set xtics rotate by -25 scale 0", "$data << END"]
     for result in results:
         values = {"hugepin": result["hugepin"], **result["peers"]}
-        lines.append(" ".join([quoted(name_of(result))] + [f"{values[w]:.6g}" if values.get(w) else "NaN" for w in who]))
+        heights = [f"{values[w]:.6g}" if values.get(w) else "NaN" for w in who]
+        lines.append(" ".join([quoted(name_of(result)), *heights]))
     lines.append("END")
     columns = [f"$data using {i + 2}:xtic(1) title {quoted(w)} lc rgb \"{COLOURS[i % len(COLOURS)]}\""
                for i, w in enumerate(who)]
@@ -61,7 +62,8 @@ def targets(results):
     for place, result in enumerate(results):
         lines.append(f"{result['ratio'] / result['target']:.6g} {place} {1 if result['ok'] else 0} "
                      f"{quoted(result['bench'] + ': ' + name_of(result))}")
-    lines += ["END", "plot $data using 1:2:($3 > 0 ? 0x1b6ca8 : 0xb04a5a):ytic(4) with points pt 7 ps 0.8 lc rgb variable"]
+    lines += ["END", "plot $data using 1:2:($3 > 0 ? 0x1b6ca8 : 0xb04a5a):ytic(4) "
+              "with points pt 7 ps 0.8 lc rgb variable"]
     return "\n".join(lines) + "\n"
 
 

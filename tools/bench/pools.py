@@ -97,5 +97,6 @@ def gather(program, table_bytes, operations, repetitions, progress):
     variants = [("hugepin", name, {**os.environ, "HUGEPIN_HOST_LADDER": ladder}) for name, ladder in GATHER.items()]
     measured, left_out = take_turns(program, variants, lambda _: command, repetitions, progress)
     small = {name: measured["hugepin", name] for name in ("base pages", "THP") if ("hugepin", name) in measured}
-    return [judge.Row("gather", f"{table_bytes >> 30} GiB, {name}", 1, "ns", {"hugepin": measured["hugepin", name], **small},
-                      left_out=left_out) for name in ("2M", "1G") if ("hugepin", name) in measured]
+    return [judge.Row("gather", f"{table_bytes >> 30} GiB, {name}", 1, "ns",
+                      {"hugepin": measured["hugepin", name], **small}, left_out=left_out)
+            for name in ("2M", "1G") if ("hugepin", name) in measured]

@@ -35,7 +35,8 @@ def replay(build, peer, env):
     backend = "hugepin" if peer == "hugepin" else "libc"
     if peer in PRELOADED:
         env = {**env, "LD_PRELOAD": PRELOADED[peer]}
-    return json.loads(run([os.path.join(build, "bin/hugepin-trace-replay"), "--json", "--backend", backend, RECORDED], env))
+    program = os.path.join(build, "bin/hugepin-trace-replay")
+    return json.loads(run([program, "--json", "--backend", backend, RECORDED], env))
 
 
 def contenders(variants, times):
@@ -68,8 +69,8 @@ def losses(text):
 def train(build, steps, repetitions, progress):
     """Seconds of the whole program, blocks from 1 MiB on from huge pages by the shim; the losses must be the same."""
     words = [PYTHON, TRAIN, "--steps", str(steps)]
-    variants = {"malloc": words, "hugepin": [os.path.join(build, "bin/hugepinctl"), "run", "--quiet", "--host-threshold",
-                                             "1M", "--", *words]}
+    shim = [os.path.join(build, "bin/hugepinctl"), "run", "--quiet", "--host-threshold", "1M", "--"]
+    variants = {"malloc": words, "hugepin": [*shim, *words]}
     env = {**os.environ, "HUGEPIN_HOST_LADDER": "kmod:1G+2M,kmod:2M,hugetlb:2M,thp"}
     seconds, seen = {"hugepin": [], "malloc": []}, set()
     for turn in range(repetitions):
