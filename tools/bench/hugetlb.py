@@ -4,8 +4,6 @@
 import contextlib
 import fcntl
 import os
-import signal
-import sys
 
 KNOB = "/sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages"
 SIZES = {"2M": 2048, "1G": 1 << 20}
@@ -46,7 +44,6 @@ def pages(wanted, left_bytes):
     if not wanted:
         yield short
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that what follows is left in order
     try:
         for size, count in sorted(wanted.items()):
             if not os.access(KNOB.format(SIZES[size]), os.W_OK):
