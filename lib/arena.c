@@ -75,6 +75,27 @@ void hpi_arena_carve(struct hpi_arena *arena, struct chunk *c, uintptr_t addr, u
 	c->clean = end > clean_from ? min_bytes(bytes, end - clean_from) : 0;
 }
 
+/* The same with what is left over behind alone. */
+static inline void split(struct hpi_arena *arena, struct chunk *c, uint64_t bytes)
+{
+	uint64_t rest = c->bytes - bytes;
+	struct chunk *piece;
+
+	if (!rest)
+		return;
+	piece = hpi_store_take(&arena->store);
+	piece->addr = c->addr + bytes;
+	piece->bytes = rest;
+	piece->state = CHUNK_FREE;
+	piece->kept = 0;
+	piece->clean = min_bytes(c->clean, rest);
+	chunk_link(piece, c->next);
+	chunk_link(c, piece);
+	c->bytes = bytes;
+	c->clean -= piece->clean;
+	hpi_bins_insert(&arena->bins, piece);
+}
+
 /* @right goes into @left; both are free and in no bin. */
 static void merge(struct hpi_arena *arena, struct chunk *left, struct chunk *right)
 {
@@ -146,7 +167,10 @@ void *hpi_arena_alloc_room(struct hpi_arena *arena, uint64_t alignment, uint64_t
 	}
 
 	hpi_bins_remove(&arena->bins, c);
-	hpi_arena_carve(arena, c, hpi_round_up(c->addr, alignment), rounded);
+	if (alignment == HPI_ARENA_GRAIN)
+		split(arena, c, rounded);
+	else
+		hpi_arena_carve(arena, c, hpi_round_up(c->addr, alignment), rounded);
 	if (zeroed)
 		*zeroed = c->clean == c->bytes;
 	use(arena, c, bytes);
@@ -188,23 +212,38 @@ static struct chunk *used_chunk(const struct hpi_arena *arena, const void *ptr)
 	return c && c->state == CHUNK_USED && !c->kept ? c : NULL;
 }
 
-static void release(struct hpi_arena *arena, struct chunk *c)
+/* One that the table has no more. */
+static void make_free(struct hpi_arena *arena, struct chunk *c)
 {
-	hpi_table_remove(&arena->table, c->addr);
 	c->state = CHUNK_FREE;
 	c->clean = 0;
 	hpi_arena_settle(arena, c);
 }
 
+static void release(struct hpi_arena *arena, struct chunk *c)
+{
+	hpi_table_remove(&arena->table, c->addr);
+	make_free(arena, c);
+}
+
+/* Nearly always the map has it; then one look there is all. */
 int hpi_arena_free(struct hpi_arena *arena, void *ptr)
 {
-	struct chunk *c = used_chunk(arena, ptr);
+	uintptr_t *slot = hpi_table_map_slot(&arena->table, (uintptr_t)ptr);
+	struct chunk *c = slot ? hpi_table_slot_chunk(*slot, (uintptr_t)ptr) : NULL;
 
-	if (!c)
-		return -EINVAL;
+	if (__builtin_expect(c && c->addr == (uintptr_t)ptr && c->state == CHUNK_USED && !c->kept, 1)) {
+		__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
+		arena->table.used--;
+	} else {
+		c = used_chunk(arena, ptr);
+		if (!c)
+			return -EINVAL;
+		hpi_table_remove(&arena->table, c->addr);
+	}
 	arena->active -= c->bytes;
 	arena->requested -= c->requested;
-	release(arena, c);
+	make_free(arena, c);
 	return 0;
 }
 

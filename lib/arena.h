@@ -52,9 +52,10 @@ struct chunk {
 		uint64_t requested;			/* used: what the user asked for; retired: 0 */
 		uint64_t clean;				/* free: so many bytes at its end are known to be zero */
 	};
-	uint16_t state;
-	uint16_t kept;					/* used, but by a cache: its user has given it back */
-	uint32_t priority;				/* free: in its tree */
+	uint8_t state;
+	uint8_t kept;					/* used, but by a cache: its user has given it back */
+	uint16_t bin;					/* free: where it is */
+	uint32_t priority;				/* free: in its tree, if it is not alone there */
 };
 
 static inline uintptr_t chunk_end(const struct chunk *c) { return c->addr + c->bytes; }

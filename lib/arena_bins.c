@@ -96,10 +96,12 @@ static inline uint32_t priority_of(const struct chunk *c)
 	return (uint32_t)((n ^ n >> 32) * 0x9e3779b97f4a7c15ull >> 32);
 }
 
+/* Into a tree that has some. The first had no need of a priority. */
 static void tree_insert(struct chunk **link, struct chunk *c)
 {
 	struct chunk **low = &c->left, **high = &c->right, *rest;
 
+	(*link)->priority = priority_of(*link);
 	c->priority = priority_of(c);
 	while (*link && (*link)->priority > c->priority)
 		link = key_less(c->bytes, c->addr, *link) ? &(*link)->left : &(*link)->right;
@@ -169,25 +171,36 @@ static struct chunk *bin_next(const struct bins *bins, unsigned int bin, const s
 void hpi_bins_insert(struct bins *bins, struct chunk *c)
 {
 	unsigned int bin = bin_of(c->bytes);
+	struct chunk **head = &bins->head[bin];
 
-	if (is_list(bin))
-		list_insert(&bins->head[bin], c);
-	else
-		tree_insert(&bins->head[bin], c);
+	c->bin = (uint16_t)bin;
+	if (*head) {
+		if (is_list(bin))
+			list_insert(head, c);
+		else
+			tree_insert(head, c);
+		return;
+	}
+	c->bin_prev = NULL;			/* or left and right */
+	c->bin_next = NULL;
+	*head = c;
 	bins->columns[bin / BIN_COLUMNS] |= 1ull << bin % BIN_COLUMNS;
 	bins->rows |= 1ull << bin / BIN_COLUMNS;
 }
 
 void hpi_bins_remove(struct bins *bins, struct chunk *c)
 {
-	unsigned int bin = bin_of(c->bytes);
+	unsigned int bin = c->bin;
+	struct chunk **head = &bins->head[bin];
 
-	if (is_list(bin))
-		list_remove(&bins->head[bin], c);
-	else
-		tree_remove(&bins->head[bin], c);
-	if (bins->head[bin])
+	if (*head != c || c->bin_prev || c->bin_next) {
+		if (is_list(bin))
+			list_remove(head, c);
+		else
+			tree_remove(head, c);
 		return;
+	}
+	*head = NULL;				/* it was alone there */
 	bins->columns[bin / BIN_COLUMNS] &= ~(1ull << bin % BIN_COLUMNS);
 	if (!bins->columns[bin / BIN_COLUMNS])
 		bins->rows &= ~(1ull << bin / BIN_COLUMNS);
@@ -280,7 +293,7 @@ uint64_t hpi_bins_largest(const struct bins *bins)
 /* @c is where it belongs, relative to @prev in the same bin and, in a tree, to its children. */
 static bool in_place(unsigned int bin, const struct chunk *prev, const struct chunk *c)
 {
-	if (c->state != CHUNK_FREE || bin_of(c->bytes) != bin)
+	if (c->state != CHUNK_FREE || c->bin != bin || bin_of(c->bytes) != bin)
 		return false;
 	if (is_list(bin))
 		return c->bin_prev == prev;

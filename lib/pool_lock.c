@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The lock of a pool's books. Most pools are used by one thread most of the time: a thread that has taken the mutex
- * often enough, with nobody else between, becomes the lock's owner and from then on marks it as held with a plain store,
- * as it enters its cache. Whoever else wants the lock takes the mutex, ends the ownership, and has the kernel run a barrier on
- * every CPU of the process, after which either the owner sees that it is none any more, or its mark is seen.
+ * often enough, with nobody else between, becomes the lock's owner and from then on marks it as held with a plain
+ * store, as it enters its cache. Whoever else wants the lock takes the mutex, ends the ownership, and has the kernel run
+ * a barrier on every CPU of the process, after which either the owner sees that it is none any more, or its mark is seen.
  *
  * Ending an ownership costs microseconds: each time it takes twice as much patience to become an owner again.
  */
@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <time.h>
 
-#define PATIENCE_MIN	64			/* so often in a row a thread takes the mutex before it owns the lock */
+#define PATIENCE_MIN	64			/* in a row one thread takes the mutex, then it owns the lock */
 #define PATIENCE_MAX	65536
 #define SPINS		200
 
@@ -34,8 +34,8 @@ void hpi_pool_lock_end(struct hugepin_pool *pool)
 }
 
 /*
- * Without the kernel's help (a filter of system calls was set meanwhile) there is only time: a store on its way out of a
- * CPU is seen by all long before this has passed.
+ * Without the kernel's help (a filter of system calls was set meanwhile) there is only time: a store on its way out of
+ * a CPU is seen by all long before this has passed.
  */
 static void wait_for_stores(void)
 {

@@ -14,8 +14,8 @@
 #define NOINLINE	__attribute__((noinline))
 
 /*
- * The quick functions call nothing, so that they need no frame: whatever is not as usual is the business of a slow one, which
- * begins anew.
+ * The quick functions call nothing, so that they need no frame: whatever is not as usual is the business of a slow one,
+ * which begins anew.
  */
 
 static struct cache *cache_of(struct hugepin_pool *pool)
@@ -300,9 +300,18 @@ static NOINLINE int free_slow(struct hugepin_pool *pool, void *ptr)
 	return err ? hpi_pool_no_block(pool, ptr) : 0;
 }
 
+/* One that is in the arena, if it is a block at all. */
 static NOINLINE int free_large(struct hugepin_pool *pool, struct cache *cache, void *ptr)
 {
-	return likely(!free_booked(pool, cache, ptr)) ? 0 : hpi_pool_no_block(pool, ptr);
+	int err;
+
+	pool_lock_as(pool, cache);
+	cache_add_counts(cache);
+	err = hpi_arena_free(pool->arena, ptr);
+	if (likely(!err))
+		pool->frees++;
+	pool_unlock(pool);
+	return likely(!err) ? 0 : hpi_pool_no_block(pool, ptr);
 }
 
 int hugepin_free(struct hugepin_pool *pool, void *ptr)
