@@ -337,7 +337,9 @@ static inline void hugepin_inode_init_times(struct inode *inode)
 #ifdef HAVE_INODE_TS
 	simple_inode_init_ts(inode);
 #else
-	inode->i_atime = inode->i_mtime = inode->i_ctime = current_time(inode);
+	inode->i_atime = current_time(inode);
+	inode->i_mtime = inode->i_atime;
+	inode->i_ctime = inode->i_atime;
 #endif
 }
 
@@ -346,7 +348,8 @@ static inline void hugepin_inode_touch(struct inode *inode)
 #ifdef HAVE_INODE_TS
 	inode_set_mtime_to_ts(inode, inode_set_ctime_current(inode));
 #else
-	inode->i_mtime = inode->i_ctime = current_time(inode);
+	inode->i_ctime = current_time(inode);
+	inode->i_mtime = inode->i_ctime;
 #endif
 }
 

@@ -69,7 +69,7 @@ static int walk_run(const struct hugepin_run *run, void *arg)
 	return ret;
 }
 
-static int for_each_run(const struct buffer *buffer, int (*each)(const struct hugepin_run *run, void *arg), void *arg)
+static int walk_runs(const struct buffer *buffer, int (*each)(const struct hugepin_run *run, void *arg), void *arg)
 {
 	struct walk walk = {
 		.skip = buffer->offset >> PAGE_SHIFT,
@@ -146,13 +146,13 @@ static int make_table(const struct buffer *buffer, struct device *dev, struct sg
 
 	ret = fill_limits(dev, &fill);
 	if (!ret)
-		ret = for_each_run(buffer, count_entries, &fill);
+		ret = walk_runs(buffer, count_entries, &fill);
 	if (!ret)
 		ret = sg_alloc_table(sg, fill.entries, GFP_KERNEL);
 	if (ret)
 		return ret;
 	fill.next = sg->sgl;
-	return for_each_run(buffer, fill_entries, &fill);	/* which has no error to give */
+	return walk_runs(buffer, fill_entries, &fill);	/* which has no error to give */
 }
 
 static struct sg_table *buffer_map(struct dma_buf_attachment *attachment, enum dma_data_direction direction)

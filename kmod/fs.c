@@ -271,6 +271,7 @@ static int make_dir(struct inode *dir, struct dentry *dentry, umode_t mode)
 	hugepin_inode_touch(dir);
 	return 0;
 }
+
 HUGEPIN_MKDIR(dir_mkdir, make_dir)
 
 static const struct inode_operations dir_iops = {

@@ -24,16 +24,18 @@
  *             importers; an area that maps one holds the region's file itself.
  *   charge    what a user (and a mount with limits) holds. Belongs to the page: made at CREATE, ended when the page is
  *             free again, after quarantine. A page holds references on its accounts; an account of a mount outlives it.
- *   module    held by: open descriptors of /dev/hugepin, of regions and of pinned ranges (f_op->owner), by dma-bufs, and
- *             by every superblock of hugepinfs (file_system_type.owner), so by every mount, every name and every
+ *   module    held by: open descriptors of /dev/hugepin, of regions and of pinned ranges (f_op->owner), by dma-bufs,
+ *             and by every superblock of hugepinfs (file_system_type.owner), so by every mount, every name and every
  *             unnamed region. The hidden mount behind /dev/hugepin exists while somebody has that device open; a region
  *             made there holds the mount through its file. So the module cannot go before the last evict_inode() has
  *             returned, and at exit no page is in use. Quarantined pages do not hold it: their baseline reference is
  *             dropped, the last unpin frees them.
  *
  * Locks, outermost first: resize_mutex, take_mutex, scan_mutex, folio lock, reserve->lock; account_lock nests in none
- * of ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these. A dma-buf's own lock may
- * be taken under its reservation lock; none is taken under it.
+ * of ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these. The self-test holds
+ * resize_mutex and take_mutex over the mmap lock and over a region's beginning and end; no fault takes either of them.
+ * Of the two indexes (xarrays) that of pages is locked over reserve->lock, that of regions over none of ours. A
+ * dma-buf's own lock may be taken under its reservation lock; none is taken under it.
  *   resize_mutex  one change of the reserve's size at a time; may be held for long, taken interruptibly
  *   take_mutex    one taker of free pages at a time, so that a plan made from the counters holds when it is carried out
  */
@@ -94,24 +96,28 @@ struct hugepin_page {
 	struct dmem_cgroup_pool_state *pool;	/* likewise: the cgroup's, or NULL */
 	enum hugepin_page_state state;
 	bool faulty;				/* set once, under the reserve's lock; never free again */
-	unsigned int zero_steps;		/* steps of 2 MiB, from the start, that are zero and that nobody has seen */
+	unsigned int zero_steps;		/* of 2 MiB, from the start, that are zero and that nobody has seen */
 };
 
 /* The pages of one node and class. */
 struct hugepin_reserve {
-	spinlock_t lock;
+	int node;
+	unsigned int class;
+	struct kobject *kobj;
+	unsigned int user_limit_percent;	/* a knob: read as it stands */
+
+	spinlock_t lock;			/* of the pages' states and of what follows */
 	struct list_head clean, dirty, quarantine, poisoned;
 	u64 nr[HUGEPIN_STATES];
 	u64 scrubbing;				/* of the dirty pages, those in the hands of the scrubber */
+	unsigned int hurry;			/* takers waiting for a page that is being scrubbed */
+	/* a page came back from the scrubber; for a throttled one: hurry, or the end */
+	wait_queue_head_t scrub_wait;
+
+	/* changed under resize_mutex, read without */
 	u64 asked;
 	unsigned int shortfall;			/* enum hugepin_shortfall_reason: why the last resizing ended early */
-	unsigned int user_limit_percent;
-	int node;
-	unsigned int class;
-	unsigned long cursor;			/* where to look for the next 1G range; under resize_mutex */
-	wait_queue_head_t scrub_wait;		/* a page came back from the scrubber; hurry or the end for a throttled one */
-	unsigned int hurry;			/* takers waiting for a page that is being scrubbed */
-	struct kobject *kobj;
+	unsigned long cursor;			/* where to look for the next 1G range */
 };
 
 enum hugepin_shortfall_reason {
@@ -166,8 +172,9 @@ bool hugepin_node_has_room(int node, unsigned int class, unsigned int pages);	/*
 /* ---- reserve.c: states of pages, growing and shrinking ---- */
 extern nodemask_t hugepin_nodes_online;		/* nodes with memory, fixed at load */
 struct hugepin_node *hugepin_node(int id);	/* NULL: no such node */
-#define for_each_hugepin_node(n, id) \
-	for_each_node_mask(id, hugepin_nodes_online) if (((n) = hugepin_node(id)))
+#define for_each_hugepin_node(n, id)									\
+	for ((id) = first_node(hugepin_nodes_online); (id) < MAX_NUMNODES && ((n) = hugepin_node(id));	\
+	     (id) = next_node(id, hugepin_nodes_online))
 
 int hugepin_reserve_init(void);
 void hugepin_reserve_exit(void);
@@ -281,7 +288,7 @@ struct hugepin_region {
 	struct inode *inode;		/* likewise; which owns it */
 	u64 created_ns, used_ns;
 	atomic64_t opens, mappings;	/* files and areas of it that there are */
-	unsigned int fault_1g;		/* what the last try to make a 1G entry answered, VM_FAULT_*; 0: none was tried */
+	unsigned int fault_1g;		/* the last try to make a 1G entry answered VM_FAULT_*; 0: none was tried */
 	bool named;			/* made with a name, whatever became of that */
 	kuid_t owner;
 	u32 nr_extents;
@@ -379,6 +386,7 @@ struct hugepin_spec {
 	u64 count;			/* pages, or percent of the node's memory */
 	bool percent;
 };
+
 #define HUGEPIN_SPEC_MAX	64
 int hugepin_spec_parse(const char *text, struct hugepin_spec *specs, unsigned int *count);
 void hugepin_spec_apply(const struct hugepin_spec *specs, unsigned int count);

@@ -182,8 +182,8 @@ static void tell_region(const struct hugepin_region *region, struct told *told)
 }
 
 /*
- * The next region is told; false: there is none. It is let go before anything is copied out: the caller's memory may take
- * as long as the caller likes (userfaultfd, FUSE), and until then the region could not end, nor its mount.
+ * The next region is told; false: there is none. It is let go before anything is copied out: the caller's memory may
+ * take as long as the caller likes (userfaultfd, FUSE), and until then the region could not end, nor its mount.
  */
 static bool tell_next(const struct super_block *only, u64 *id, struct told *told)
 {

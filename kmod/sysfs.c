@@ -337,6 +337,7 @@ static void withdraw_work(struct work_struct *work)
 	for_each_hugepin_node(node, id)
 		remove(&node->reserve[HUGEPIN_CLASS_1G].kobj);
 }
+
 static DECLARE_WORK(withdraw, withdraw_work);
 
 void hugepin_sysfs_withdraw(void)

@@ -113,7 +113,7 @@ struct hugepin_info {
 };
 
 /* hugepin_create.flags */
-#define HUGEPIN_CREATE_FALLBACK	(1u << 0)	/* take 2M pages where 1G pages are short, uneven shares where a node is */
+#define HUGEPIN_CREATE_FALLBACK	(1u << 0)	/* 2M pages where 1G pages are short, uneven shares where a node is */
 #define HUGEPIN_CREATE_FLAGS	HUGEPIN_CREATE_FALLBACK
 
 /* hugepin_create.policy */
@@ -123,7 +123,7 @@ struct hugepin_info {
 
 /* hugepin_shortfall.reason */
 #define HUGEPIN_SHORT_NOT		0	/* nothing was short */
-#define HUGEPIN_SHORT_FREE		1	/* free pages of @class (@node: HUGEPIN_NODE_ANY if summed over the mask) */
+#define HUGEPIN_SHORT_FREE		1	/* free pages of @class (@node: HUGEPIN_NODE_ANY: over the mask) */
 #define HUGEPIN_SHORT_USER		2	/* the user's share on @node */
 #define HUGEPIN_SHORT_MOUNT		3	/* the mount's limit */
 #define HUGEPIN_SHORT_CGROUP		4	/* dmem.max of the caller's cgroup or one above */

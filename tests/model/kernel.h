@@ -120,6 +120,8 @@ struct delayed_work { int work; };
 #define for_each_node_state(id, state)	for ((id) = 0; (id) < 1; (id)++)
 #define node_set(id, mask)	((mask).bits |= 1ul << (id))
 #define nodes_clear(mask)	((mask).bits = 0)
+#define first_node(mask)	((mask).bits & 1 ? 0 : MAX_NUMNODES)
+#define next_node(id, mask)	MAX_NUMNODES
 
 struct user_namespace {
 	struct user_namespace *parent;

@@ -28,7 +28,7 @@
 #define BATCH_PAGES	32768UL
 
 struct context {
-	struct mutex lock;
+	struct mutex lock;	/* covers what follows */
 	struct page **pages;	/* NULL: holds nothing */
 	unsigned long nr_pages;
 	unsigned long first;	/* offset of the first byte in pages[0] */

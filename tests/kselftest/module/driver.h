@@ -10,8 +10,8 @@
 struct import;
 
 /*
- * Attaches a device of its own to the dma-buf and maps it for both directions. *@pages: kvmalloc()ed, the base pages behind
- * the DMA addresses in order, the caller's. Sets what @request says is out.
+ * Attaches a device of its own to the dma-buf and maps it for both directions. *@pages: kvmalloc()ed, the base pages
+ * behind the DMA addresses in order, the caller's. Sets what @request says is out.
  */
 struct import *import_begin(struct hugepin_test_import *request, struct page ***pages);
 void import_end(struct import *import);

@@ -3,9 +3,9 @@
  * hugepin_test: what the stand-in device driver of the self-tests understands. Never part of hugepin's own ABI.
  *
  * An open file of /dev/hugepin_test is a device context. It holds at most one set of references, which end with UNPIN
- * or with the last descriptor, whoever holds that by then: the process whose memory it is may long be gone; or else at most
- * one imported dma-buf, which ends with UNMAP or the last descriptor. Structs
- * begin with their size, which must be exactly the struct's; unknown flags are EINVAL.
+ * or with the last descriptor, whoever holds that by then: the process whose memory it is may long be gone; or else at
+ * most one imported dma-buf, which ends with UNMAP or the last descriptor. Structs begin with their size, which must be
+ * exactly the struct's; unknown flags are EINVAL.
  */
 #ifndef HUGEPIN_TEST_UAPI_H
 #define HUGEPIN_TEST_UAPI_H
@@ -114,8 +114,8 @@ struct hugepin_test_import {
  * @addr:  in: with FIND, an address of the caller's memory
  * @pfn:   out with FIND, else in: the base page
  *
- * Those who listen to machine checks hear of it before the call returns or soon after; the kernel itself does nothing about
- * the page. EOPNOTSUPP: a kernel without X86_MCE.
+ * Those who listen to machine checks hear of it before the call returns or soon after; the kernel itself does nothing
+ * about the page. EOPNOTSUPP: a kernel without X86_MCE.
  */
 struct hugepin_test_poison {
 	__u32 size;
