@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* LIST, USERS and REGION_INFO: whether what is forgotten can be found, by whom, and that the numbers are right. */
+/* LIST: whether regions that are forgotten can be found, by whom, and that nothing stands still for who looks. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <stdio.h>
@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "driver.h"
-#include "pinned.h"
 #include "region.h"
 #include "reserve.h"
 
@@ -70,14 +68,6 @@ static const struct hugepin_list_entry *entry_of(const struct listing *l, int fd
 	CHECK(found, "region %u:%u %llu is not among the %u listed", major(st.st_dev), minor(st.st_dev),
 	      (unsigned long long)st.st_ino, l->count);
 	return found;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
 static void the_device_lists_regions_of_all_mounts(const void *arg)
@@ -248,157 +238,6 @@ static void extents_are_told_by_node_and_class(const void *arg)
 	CHECK(list.nr_extents >= 1, "how many extents there are is not told");
 }
 
-static void files_areas_and_times_are_counted(const void *arg)
-{
-	int fd = region_make(2 * PAGE_2M, CLASS_2M), again, copy = dup(fd);
-	struct hugepin_region_info info = region_info(fd);
-	uint64_t before = now_ns();
-	char path[32], *start;
-	pid_t child;
-	struct channel channel = channel_open();
-
-	(void)arg;
-	CHECK_EQ(info.opens, 1);
-	CHECK_EQ(info.mappings, 0);
-	CHECK(info.used_ns >= info.created_ns && info.used_ns < before, "used %llu, made %llu, now %llu",
-	      info.used_ns, info.created_ns, (unsigned long long)before);
-	start = region_map(fd, 0, 2 * PAGE_2M, PROT_READ | PROT_WRITE);
-	marks_write(start, 0, 2 * PAGE_2M, 5);
-	info = region_info(fd);
-	CHECK_EQ(info.mappings, 1);
-	CHECK_EQ(info.opens, 1);
-	CHECK(info.used_ns >= before, "a mapping is no use");
-	CHECK_EQ(info.refs, 0);
-	CHECK_EQ(info.held_bytes, 0);
-
-	CHECK_OK(mprotect(start, PAGE_2M, PROT_READ));	/* two areas now */
-	CHECK_EQ(region_info(fd).mappings, 2);
-	child = ktap_fork();
-	if (!child) {
-		channel_wait(&channel, 1);
-		ktap_exit();
-	}
-	CHECK_EQ(region_info(fd).mappings, 4);
-	channel_signal(&channel, 0);
-	ktap_join(child);
-	CHECK_EQ(region_info(fd).mappings, 2);
-	CHECK_OK(munmap(start, PAGE_2M));
-	CHECK_EQ(region_info(fd).mappings, 1);
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	before = now_ns();
-	again = CHECK_OK(open(path, O_RDONLY));
-	info = region_info(fd);
-	CHECK_EQ(info.opens, 2);
-	CHECK(info.used_ns >= before, "an open is no use");
-	close(again);
-	close(copy);
-	CHECK_EQ(region_info(fd).opens, 1);
-	CHECK_OK(munmap(start + PAGE_2M, PAGE_2M));
-	CHECK_EQ(region_info(fd).mappings, 0);
-}
-
-/* Moved out of step with the offset it gets base entries, which take references of their own. */
-static void base_entries_are_no_references(const void *arg)
-{
-	int fd = region_make(PAGE_2M, CLASS_2M);
-	char *start = region_map(fd, 0, PAGE_2M, PROT_READ | PROT_WRITE);
-	char *there = address_hole(2 * PAGE_2M, PAGE_2M) + PAGE_4K;
-
-	(void)arg;
-	CHECK(mremap(start, PAGE_2M, PAGE_2M, MREMAP_MAYMOVE | MREMAP_FIXED, there) == there, "%s", strerror(errno));
-	CHECK_EQ(touch_faults(there, PAGE_2M), 512);
-	CHECK_EQ(region_info(fd).refs, 0);
-	CHECK_EQ(region_info(fd).mappings, 1);
-	CHECK_OK(munmap(there, PAGE_2M));
-	CHECK_EQ(region_info(fd).mappings, 0);
-}
-
-static void pins_are_told_and_go_to_quarantine(const void *arg)
-{
-	int driver = driver_open(), device = device_open(), fd = region_make(3 * PAGE_2M, CLASS_2M);
-	char *start = region_map(fd, 0, 3 * PAGE_2M, PROT_READ | PROT_WRITE);
-	struct hugepin_test_pin pin = {
-		.size = sizeof(pin), .addr = (uintptr_t)start + PAGE_2M, .bytes = PAGE_2M + PAGE_4K,
-	};
-	struct hugepin_user_entry entries[8];
-	struct hugepin_users users = {
-		.size = sizeof(users), .entries = (uintptr_t)entries, .nr_entries = ARRAY_SIZE(entries),
-		.entry_size = sizeof(entries[0]),
-	};
-	struct hugepin_region_info info;
-
-	(void)arg;
-	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_PIN, &pin));
-	info = region_info(fd);
-	CHECK_EQ(info.held_bytes, 2 * PAGE_2M);
-	CHECK_EQ(info.refs, 513);
-	CHECK_OK(munmap(start, 3 * PAGE_2M));
-	CHECK_EQ(region_info(fd).refs, 513);
-	close(fd);
-	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
-	CHECK_EQ(users.nr_entries, 1);
-	CHECK_EQ(users.cursor, 0);
-	CHECK_EQ(entries[0].uid, 0);
-	CHECK_EQ(entries[0].held[HUGEPIN_CLASS_2M], 2);
-	CHECK_EQ(entries[0].quarantined[HUGEPIN_CLASS_2M], 2);
-	CHECK_EQ(entries[0].pinned, 0);
-	CHECK_OK(ioctl(driver, HUGEPIN_TEST_IOC_UNPIN));
-	reserve_wait_quarantined(0, HUGEPIN_CLASS_2M, 0);
-	reserve_wait_quarantined(1, HUGEPIN_CLASS_2M, 0);
-	users.nr_entries = ARRAY_SIZE(entries);
-	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
-	CHECK_EQ(users.nr_entries, 0);
-}
-
-static void hold_a_page(const void *arg)
-{
-	int device = device_open(), fd = region_make(PAGE_2M, CLASS_2M);
-	char *start = mmap(NULL, PAGE_4K, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int pin = CHECK_OK(pin_range(device, start, PAGE_4K));
-
-	(void)arg;
-	channel_signal(arg, 1);
-	channel_wait(arg, 1);
-	close(pin);
-	close(fd);
-}
-
-static void users_are_told_one_by_one(const void *arg)
-{
-	struct hugepin_users users = { .size = sizeof(users), .entry_size = sizeof(struct hugepin_user_entry) };
-	struct hugepin_user_entry entry;
-	int device = device_open(), mine = region_make(2 * PAGE_2M, CLASS_2M);
-	struct channel channel = channel_open();
-	pid_t child;
-
-	(void)arg;
-	CHECK_OK(chmod(HUGEPIN_DEVICE, 0666));
-	child = ktap_fork();
-	if (!child) {
-		as_user(NOBODY, hold_a_page, &channel);
-		ktap_exit();
-	}
-	channel_wait(&channel, 0);
-	CHECK_OK(chmod(HUGEPIN_DEVICE, 0660));
-	users.entries = (uintptr_t)&entry;
-	users.nr_entries = 1;
-	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
-	CHECK_EQ(entry.uid, 0);
-	CHECK_EQ(entry.held[HUGEPIN_CLASS_2M], 2);
-	CHECK(users.cursor, "the end after one of two users");
-	CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
-	CHECK_EQ(users.nr_entries, 1);
-	CHECK_EQ(entry.uid, NOBODY);
-	CHECK_EQ(entry.held[HUGEPIN_CLASS_2M], 1);
-	CHECK_EQ(entry.quarantined[HUGEPIN_CLASS_2M], 0);
-	CHECK_EQ(entry.pinned, PAGE_4K);
-	CHECK_EQ(users.cursor, 0);
-	channel_signal(&channel, 0);
-	ktap_join(child);
-	close(mine);
-}
-
 static void list_as_a_stranger(const void *arg)
 {
 	struct listing l;
@@ -445,10 +284,9 @@ static void larger_entries_are_filled_up_with_zeros(const void *arg)
 static void what_is_malformed_is_refused(const void *arg)
 {
 	static struct listing l;
-	int device = device_open(), directory = fs_mount(NULL, NULL), fd = region_make(PAGE_2M, CLASS_2M);
+	int device = device_open(), fd = region_make(PAGE_2M, CLASS_2M);
 	const struct hugepin_list good = list_args(&l, 4);
 	struct hugepin_list list;
-	struct hugepin_users users = { .size = sizeof(users) };
 
 	(void)arg;
 #define REFUSED(member, value, error)						\
@@ -471,28 +309,8 @@ static void what_is_malformed_is_refused(const void *arg)
 	CHECK_OK(ioctl(device, HUGEPIN_IOC_LIST, &list));
 	CHECK_EQ(list.nr_entries, 0);
 	CHECK_EQ(list.cursor, 0);
-	CHECK_ERRNO(ioctl(device, HUGEPIN_IOC_USERS, &users), EINVAL);
-	CHECK_ERRNO(ioctl(directory, HUGEPIN_IOC_USERS, &users), ENOTTY);
 	list = good;
 	CHECK_ERRNO(ioctl(fd, HUGEPIN_IOC_LIST, &list), ENOTTY);
-}
-
-static void region_info_knows_older_callers(const void *arg)
-{
-	int fd = region_make(PAGE_2M, CLASS_2M);
-	struct hugepin_region_info info;
-
-	(void)arg;
-	memset(&info, 0xff, sizeof(info));
-	memset(&info, 0, offsetof(struct hugepin_region_info, id));
-	info.size = offsetof(struct hugepin_region_info, id);
-	CHECK_OK(ioctl(fd, HUGEPIN_IOC_REGION_INFO, &info));
-	CHECK_EQ(info.bytes, PAGE_2M);
-	CHECK_EQ(info.id, ~0ULL);
-	/* room for extents, of no matter without an array */
-	info = (struct hugepin_region_info){ .size = sizeof(info), .nr_extents = 7 };
-	CHECK_OK(ioctl(fd, HUGEPIN_IOC_REGION_INFO, &info));
-	CHECK_EQ(info.nr_extents, 1);
 }
 
 /* Lists into memory whose page comes when the parent, who gets the descriptor, gives it. */
@@ -601,14 +419,9 @@ static const struct ktap_case cases[] = {
 	CASE(a_long_path_is_told_by_its_end),
 	CASE(a_cursor_goes_over_all_once_oldest_first),
 	CASE(extents_are_told_by_node_and_class),
-	CASE(files_areas_and_times_are_counted),
-	CASE(base_entries_are_no_references),
-	CASE(pins_are_told_and_go_to_quarantine),
-	CASE(users_are_told_one_by_one),
 	CASE(a_stranger_sees_a_mount_he_may_read_and_no_more),
 	CASE(larger_entries_are_filled_up_with_zeros),
 	CASE(what_is_malformed_is_refused),
-	CASE(region_info_knows_older_callers),
 	CASE(a_caller_that_takes_its_time_holds_no_region),
 	CASE(listing_while_regions_come_and_go),
 };
