@@ -31,15 +31,44 @@ static unsigned long long number_after(const char *path, const char *key)
 
 /* ---- hibernation ---- */
 
+#define SNAPSHOT_DEVICE	"/dev/snapshot"
+
+static void need_hibernation(void)
+{
+	char text[256];
+
+	if (!file_read("/sys/power/state", text, sizeof(text)) || !strstr(text, "disk"))
+		ktap_skip("this kernel does not hibernate");
+}
+
+/*
+ * Programs that write the image themselves open this device, which asks everybody who has a say first; without going on
+ * nothing more happens.
+ */
+static void hibernation_is_begun_while_all_pages_are_free(const void *arg)
+{
+	int fd;
+
+	(void)arg;
+	need_hibernation();
+	if (access(SNAPSHOT_DEVICE, F_OK))
+		ktap_skip("this kernel has no " SNAPSHOT_DEVICE);
+	CHECK(reserve_free_class(HUGEPIN_CLASS_2M), "no pages that could stand in the way");
+	close(CHECK_OK(open(SNAPSHOT_DEVICE, O_RDONLY | O_CLOEXEC)));
+	fd = region_make(PAGE_2M, CLASS_2M);
+	CHECK_ERRNO(open(SNAPSHOT_DEVICE, O_RDONLY | O_CLOEXEC), EBUSY);
+	close(fd);
+	close(CHECK_OK(open(SNAPSHOT_DEVICE, O_RDONLY | O_CLOEXEC)));
+}
+
 static void hibernation_is_refused_while_pages_are_in_use(const void *arg)
 {
-	char text[256], *start;
+	char *start;
 	int fd, driver;
 	struct hugepin_test_pin pin = { .size = sizeof(pin), .bytes = PAGE_2M };
 
 	(void)arg;
-	if (!file_read("/sys/power/state", text, sizeof(text)) || !strstr(text, "disk"))
-		ktap_skip("this kernel does not hibernate");
+	need_hibernation();
 	fd = region_make(PAGE_2M, CLASS_2M);
 	start = region_map(fd, 0, PAGE_2M, PROT_READ | PROT_WRITE);
 	CHECK_EQ(file_write("/sys/power/state", "disk"), -EBUSY);
@@ -165,6 +194,7 @@ static void a_group_pays_for_its_pages_in_quarantine(const void *arg)
 #define CASE(f, ...)	{ .name = #f, .run = f, .timeout_s = 90, ##__VA_ARGS__ }
 
 static const struct ktap_case cases[] = {
+	CASE(hibernation_is_begun_while_all_pages_are_free),
 	CASE(hibernation_is_refused_while_pages_are_in_use),
 	CASE(the_reserve_is_memory_that_is_used),
 	CASE(a_group_gets_no_more_than_its_limit),
