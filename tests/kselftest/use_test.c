@@ -89,7 +89,7 @@ static void base_entries_are_no_references(const void *arg)
 
 	(void)arg;
 	CHECK(mremap(start, PAGE_2M, PAGE_2M, MREMAP_MAYMOVE | MREMAP_FIXED, there) == there, "%s", strerror(errno));
-	CHECK_EQ(touch_faults(there, PAGE_2M), 512);
+	CHECK(touch_faults(there, PAGE_2M) >= 512, "huge entries after all: nothing was tested");
 	CHECK_EQ(region_info(fd).refs, 0);
 	CHECK_EQ(region_info(fd).mappings, 1);
 	CHECK_OK(munmap(there, PAGE_2M));
