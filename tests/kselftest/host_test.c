@@ -2,7 +2,6 @@
 /* What the rest of the system is told: power management, control groups, /proc/meminfo. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -13,21 +12,6 @@
 #include "reserve.h"
 
 #define GROUP		"/mnt/hugepin-test"
-
-/* The number after @key in a file of many lines; 0 where there is none. */
-static unsigned long long number_after(const char *path, const char *key)
-{
-	static char text[8192];
-	int fd = CHECK_OK(open(path, O_RDONLY | O_CLOEXEC));
-	const char *line;
-	ssize_t length;
-
-	length = CHECK_OK(read(fd, text, sizeof(text) - 1));
-	close(fd);
-	text[length] = '\0';
-	line = strstr(text, key);
-	return line ? strtoull(line + strlen(key), NULL, 10) : 0;
-}
 
 /* ---- hibernation ---- */
 
@@ -86,7 +70,7 @@ static void hibernation_is_refused_while_pages_are_in_use(const void *arg)
 
 static unsigned long long meminfo(const char *key)
 {
-	unsigned long long kib = number_after("/proc/meminfo", key);
+	unsigned long long kib = file_number("/proc/meminfo", key);
 
 	CHECK(kib, "no %s in /proc/meminfo", key);
 	return kib;
@@ -138,7 +122,7 @@ static unsigned long long group_holds(unsigned int node)
 	char key[32];
 
 	snprintf(key, sizeof(key), "hugepin/node%u ", node);
-	return number_after(GROUP "/dmem.current", key);
+	return file_number(GROUP "/dmem.current", key);
 }
 
 static void a_group_gets_no_more_than_its_limit(const void *arg)

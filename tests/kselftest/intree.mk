@@ -21,5 +21,5 @@ mapping := $(filter-out mapping_test.c,$(wildcard mapping_*.c))
 $(programs:%=$(OUTPUT)/%): $(OUTPUT)/%: %.c $(common)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^) $(LDLIBS)
 $(OUTPUT)/mapping_test: $(mapping)
-$(OUTPUT)/fault_test: fault_calls.c
+$(OUTPUT)/fault_test: fault_calls.c inject.c
 $(OUTPUT)/rdma_test: LDLIBS += -libverbs

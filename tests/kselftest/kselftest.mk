@@ -14,6 +14,7 @@ $(O)/$(KST_DIR)/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod -I$(KST_DIR)
 
 $(O)/$(KST_DIR)/mapping_test: $(KST_MAPPING)
 $(O)/$(KST_DIR)/fault_test: $(O)/$(KST_DIR)/fault_calls.o
+$(O)/$(KST_DIR)/fault_test $(O)/$(KST_DIR)/load_fault_test: $(O)/$(KST_DIR)/inject.o
 $(KST_BIN): $(O)/$(KST_DIR)/%: $(O)/$(KST_DIR)/%.o $(KST_COMMON)
 	$(CC) $(LDFLAGS) $(KST_STATIC) -o $@ $(sort $^) $(KST_LIBS)
 
@@ -25,7 +26,29 @@ $(O)/$(KST_DIR)/run: $(KST_DIR)/run
 	@mkdir -p $(@D)
 	cp $< $@
 
-.PHONY: kselftest check-debug
+# The same programs as 32-bit ones, for the calls of such processes. They want gcc-multilib, so they are not built unasked.
+KST32_DIR := $(O)/$(KST_DIR)/32
+KST32_NAMES := $(patsubst %,%_test,refuse create policy names directory list use mapping range dmabuf)
+KST32_BIN := $(KST32_NAMES:%=$(KST32_DIR)/%)
+KST32_COMMON := $(patsubst %,$(KST32_DIR)/%.o,ktap reserve region driver)
+KST32_FLAGS := -m32 -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64
+
+$(KST32_DIR)/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod -I$(KST_DIR)
+$(KST32_DIR)/%.o: $(KST_DIR)/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(KST32_FLAGS) -c $< -o $@
+
+$(KST32_DIR)/mapping_test: $(KST_MAPPING:$(O)/$(KST_DIR)/%=$(KST32_DIR)/%)
+$(KST32_BIN): $(KST32_DIR)/%: $(KST32_DIR)/%.o $(KST32_COMMON)
+	$(CC) $(LDFLAGS) -m32 -static -o $@ $(sort $^)
+
+$(KST32_DIR)/run: $(KST_DIR)/run
+	@mkdir -p $(@D)
+	cp $< $@
+
+.PHONY: kselftest kselftest32 check-debug
+kselftest32: $(KST32_BIN) $(KST32_DIR)/run
+
 check-debug: all tests
 	tests/kselftest/debug
 

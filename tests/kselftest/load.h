@@ -39,11 +39,14 @@ static inline const char *load_after(void)
 	return reserve_hooks.after();
 }
 
-/* ktap_main() without the unit's mount, which would hold the module, in every case's mount namespace too. */
-static inline int load_main(int argc, char **argv, const struct ktap_case *cases, size_t count)
+/*
+ * ktap_main() without the unit's mount, which would hold the module, in every case's mount namespace too. @hooks are
+ * reserve_hooks, or others that call them.
+ */
+static inline int load_main(int argc, char **argv, const struct ktap_case *cases, size_t count,
+			    struct ktap_hooks hooks)
 {
 	const char *path = getenv("HUGEPIN_KO");
-	struct ktap_hooks hooks = reserve_hooks;
 	bool mounted;
 	int status;
 

@@ -114,17 +114,18 @@ static void a_debugger_reads_and_writes_it(struct area *area)
 	struct target target = target_start(area, 53, 53);
 	char *at = area->start + area->page + 24, *view;
 	int status;
+	const long mark = 0x12345678;
 	long word;
 
 	CHECK_OK(ptrace(PTRACE_SEIZE, target.pid, NULL, NULL));
 	CHECK_OK(ptrace(PTRACE_INTERRUPT, target.pid, NULL, NULL));
 	CHECK_EQ(waitpid(target.pid, &status, __WALL), target.pid);
-	CHECK_OK(ptrace(PTRACE_POKEDATA, target.pid, at, (void *)0x1234567890abcdefL));
+	CHECK_OK(ptrace(PTRACE_POKEDATA, target.pid, at, (void *)mark));
 	errno = 0;
 	word = ptrace(PTRACE_PEEKDATA, target.pid, at, NULL);
-	CHECK(!errno && word == 0x1234567890abcdefL, "%#lx %s", word, strerror(errno));
+	CHECK(!errno && word == mark, "%#lx %s", word, strerror(errno));
 	view = region_map(area->fd, 0, area->bytes, PROT_READ);
-	CHECK_EQ(*(long *)(view + area->page + 24), 0x1234567890abcdefL);
+	CHECK_EQ(*(long *)(view + area->page + 24), mark);
 	CHECK_OK(ptrace(PTRACE_DETACH, target.pid, NULL, NULL));
 	target_end(&target);
 }

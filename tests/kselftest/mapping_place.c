@@ -304,7 +304,7 @@ static void remap_file_pages_rearranges_2m_and_is_refused_with_1g(struct area *a
 	long got;
 
 	marks_write(area->start, 0, area->bytes, 19);
-	got = syscall(SYS_remap_file_pages, area->start, PAGE_2M, 0, PAGE_2M / PAGE_4K, 0);
+	got = syscall(SYS_remap_file_pages, area->start, (long)PAGE_2M, 0L, (long)(PAGE_2M / PAGE_4K), 0L);
 	if (area->bytes_1g) {
 		CHECK(got == -1 && errno == EINVAL, "%ld %s", got, strerror(errno));
 		check_unmoved(area, 19);

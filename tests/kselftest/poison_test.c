@@ -278,5 +278,5 @@ int main(int argc, char **argv)
 {
 	mkdir("/sys/kernel/debug", 0700);
 	mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);	/* or the case that wants it skips */
-	return load_main(argc, argv, cases, ARRAY_SIZE(cases));
+	return load_main(argc, argv, cases, ARRAY_SIZE(cases), reserve_hooks);
 }

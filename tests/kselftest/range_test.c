@@ -53,7 +53,7 @@ static char *transparent_huge_pages(void)
 {
 	char *start = anonymous(BYTES + PAGE_2M);
 
-	start = (char *)(((uintptr_t)start + PAGE_2M - 1) & ~(PAGE_2M - 1));
+	start = (char *)(uintptr_t)(((uintptr_t)start + PAGE_2M - 1) & ~(PAGE_2M - 1));
 	CHECK_OK(madvise(start, BYTES, MADV_HUGEPAGE));
 	*start = 1;
 	CHECK_EQ(pages_of(driver_open(), start, PAGE_4K).order, 9);

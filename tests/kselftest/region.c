@@ -139,7 +139,7 @@ char *address_hole(uint64_t bytes, uint64_t alignment)
 
 	CHECK(start != MAP_FAILED, "%s", strerror(errno));
 	CHECK_OK(munmap(start, whole));
-	return (char *)(((uintptr_t)start + 2 * alignment - 1) & ~(alignment - 1));
+	return (char *)(uintptr_t)(((uintptr_t)start + 2 * alignment - 1) & ~(alignment - 1));
 }
 
 unsigned long touch_faults(char *start, uint64_t bytes)

@@ -202,6 +202,27 @@ static int write_text(const char *path, const char *text, size_t length)
 	return error;
 }
 
+const char *file_after(const char *path, const char *key)
+{
+	static char text[8192];
+	int fd = CHECK_OK(open(path, O_RDONLY | O_CLOEXEC));
+	const char *found;
+	ssize_t length;
+
+	length = CHECK_OK(read(fd, text, sizeof(text) - 1));
+	close(fd);
+	text[length] = '\0';
+	found = strstr(text, key);
+	return found ? found + strlen(key) : NULL;
+}
+
+unsigned long long file_number(const char *path, const char *key)
+{
+	const char *text = file_after(path, key);
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
 int file_write(const char *path, const char *text)
 {
 	return write_text(path, text, strlen(text));

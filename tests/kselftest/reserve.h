@@ -43,8 +43,12 @@ int knob_write_text(unsigned int node, unsigned int class, const char *file, con
 int knob_write(unsigned int node, unsigned int class, const char *file, uint64_t value);
 uint64_t knob_read(unsigned int node, unsigned int class, const char *file);
 
-/* Whole small files. Reading gives the text without the final newline; writing answers 0 or -errno. */
+/* Small files. Reading gives the first line, without the newline; writing answers 0 or -errno. */
 bool file_read(const char *path, char *text, size_t room);
 int file_write(const char *path, const char *text);
+
+/* Of files of several lines, up to 8 KiB: what follows the first @key, or NULL; and that as a number, or 0. */
+const char *file_after(const char *path, const char *key);
+unsigned long long file_number(const char *path, const char *key);
 
 #endif /* HUGEPIN_KSELFTEST_RESERVE_H */

@@ -281,5 +281,5 @@ static const struct ktap_case cases[] = {
 
 int main(int argc, char **argv)
 {
-	return load_main(argc, argv, cases, ARRAY_SIZE(cases));
+	return load_main(argc, argv, cases, ARRAY_SIZE(cases), reserve_hooks);
 }
