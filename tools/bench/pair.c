@@ -17,6 +17,7 @@
 #define STEPS		65536			/* of the random walk that is drawn beforehand */
 #define TOUCH_BYTES	4096
 #define THREADS_MAX	64
+#define GROWING		20000			/* operations */
 
 struct step {
 	uint32_t victim;
@@ -155,6 +156,36 @@ static int open_walker(const struct job *job, unsigned int cpu)
 	return 0;
 }
 
+static void free_all(const struct job *job)
+{
+	uint64_t i, k;
+
+	for (i = 0; i < job->threads; i++) {
+		for (k = 0; k < job->live; k++) {
+			if (walkers[i].block[k])
+				job->allocator->free(walkers[i].block[k]);
+			walkers[i].block[k] = NULL;
+		}
+	}
+}
+
+/* Walks that write are slow, and few; so that heaps have grown to what they will need, others come before them. */
+static int grow(const struct job *job)
+{
+	struct job untouched = *job;
+	int failed;
+	uint64_t i;
+
+	untouched.touch = false;
+	for (i = 0; i < job->threads; i++)
+		walkers[i].job = &untouched;
+	failed = walk_together(&untouched, GROWING);
+	free_all(job);
+	for (i = 0; i < job->threads; i++)
+		walkers[i].job = job;
+	return failed;
+}
+
 static int pair_open(const struct job *job)
 {
 	unsigned int i;
@@ -168,6 +199,8 @@ static int pair_open(const struct job *job)
 		if (open_walker(job, i) || (i && pthread_create(&thread, NULL, work_on, &walkers[i])))
 			return bench_complain("no memory or no thread");
 	}
+	if (job->touch && grow(job))
+		return -1;
 	return walk_together(job, job->warm_up > job->live ? job->warm_up : job->live);
 }
 
@@ -186,14 +219,7 @@ static int pair_repeat(const struct job *job)
 
 static int pair_close(const struct job *job)
 {
-	uint64_t i, k;
-
-	for (i = 0; i < job->threads; i++) {
-		for (k = 0; k < job->live; k++) {
-			if (walkers[i].block[k])
-				job->allocator->free(walkers[i].block[k]);
-		}
-	}
+	free_all(job);
 	return 0;
 }
 
