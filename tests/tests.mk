@@ -45,3 +45,4 @@ coverage:
 -include tests/cases/security/security.mk
 -include tests/model/model.mk
 -include tests/fuzz/kernel/kernel.mk
+-include tests/stress/stress.mk

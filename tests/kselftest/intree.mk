@@ -11,9 +11,13 @@ endif
 
 # the script runs the programs, in its order
 TEST_PROGS := run
-TEST_GEN_PROGS_EXTENDED := $(programs)
+TEST_GEN_PROGS_EXTENDED := $(programs) fragment killat
 
 include ../lib.mk
+
+# alone: helpers of the tests
+$(OUTPUT)/fragment $(OUTPUT)/killat: $(OUTPUT)/%: %.c
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $<
 
 common := ktap.c reserve.c region.c driver.c
 mapping := $(filter-out mapping_test.c,$(wildcard mapping_*.c))

@@ -18,6 +18,11 @@ $(O)/$(KST_DIR)/fault_test: $(O)/$(KST_DIR)/inject.o
 $(KST_BIN): $(O)/$(KST_DIR)/%: $(O)/$(KST_DIR)/%.o $(KST_COMMON)
 	$(CC) $(LDFLAGS) $(KST_STATIC) -o $@ $(sort $^) $(KST_LIBS)
 
+# kills any program at its Nth system call; leaves a node's memory in fragments
+KST_TOOLS := $(O)/$(KST_DIR)/killat $(O)/$(KST_DIR)/fragment
+$(KST_TOOLS): %: %.o
+	$(CC) $(LDFLAGS) $(KST_STATIC) -o $@ $^
+
 # libibverbs loads its devices' providers
 $(O)/$(KST_DIR)/rdma_test: KST_STATIC :=
 $(O)/$(KST_DIR)/rdma_test: KST_LIBS := -libverbs
@@ -52,5 +57,5 @@ kselftest32: $(KST32_BIN) $(KST32_DIR)/run
 check-debug: all tests
 	tests/kselftest/debug
 
-kselftest: $(KST_BIN) $(O)/$(KST_DIR)/run
+kselftest: $(KST_BIN) $(O)/$(KST_DIR)/run $(KST_TOOLS)
 tests: kselftest

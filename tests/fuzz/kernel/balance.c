@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "kmod/uapi/hugepin.h"
-#include "world.h"
+#include "balance.h"
 
 static char why[256];
 

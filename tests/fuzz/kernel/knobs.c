@@ -3,11 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "world.h"
+#include "balance.h"
 
 #define SYSFS	"/sys/class/misc/hugepin/"
 

@@ -14,10 +14,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "balance.h"
+
 #define PAGE_4K		4096ULL
 #define PAGE_2M		(2ULL << 20)
 #define PAGE_1G		(1ULL << 30)
-#define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
 #define SLOTS		40
 #define AREAS		24
@@ -116,27 +117,5 @@ unsigned int op_count(void);
 
 /* ---- op_*.c ---- */
 extern const struct op region_ops[], memory_ops[], name_ops[], process_ops[], host_ops[];
-
-/* ---- balance.c: what of the reserve there is, and whether it adds up ---- */
-struct balance {
-	uint64_t total, free, in_use, quarantined, poisoned;
-	uint64_t regions, users;
-};
-/* NULL, or why a snapshot does not add up. */
-const char *balance_read(struct balance *balance);
-/* Nothing in use, nothing held, none missing of @before: NULL, or what is not so after @seconds. */
-const char *balance_settles(const struct balance *before, unsigned int seconds);
-
-/* ---- knobs.c: the host's settings ---- */
-struct knob_values {
-	struct knob_value {
-		char path[128], text[32];
-	} knob[64];
-	unsigned int count;
-};
-/* NULL or what went wrong. */
-const char *knobs_read(struct knob_values *knobs);
-const char *knobs_restore(const struct knob_values *knobs);
-const char *knobs_empty(const struct knob_values *knobs, unsigned int seconds);
 
 #endif /* HUGEPIN_FUZZ_KERNEL_WORLD_H */
