@@ -46,3 +46,4 @@ coverage:
 -include tests/model/model.mk
 -include tests/fuzz/kernel/kernel.mk
 -include tests/stress/stress.mk
+-include tests/soak/soak.mk

@@ -106,7 +106,8 @@ check_adopt_all() {
 }
 
 deaths 'adopt: no page of either pool is lost' check_adopt hugepinctl adopt 0 2M 16
-deaths 'adopt with all its processes: what is in no pool can be had again' check_adopt_all -a hugepinctl adopt 0 2M 16
+deaths 'adopt with all its processes: what is in no pool can be had again' check_adopt_all \
+	-a hugepinctl adopt 0 2M 16
 
 # ---- the boot service: a second start does all that the first did not ----
 

@@ -22,7 +22,7 @@
 #include "reserve.h"
 
 #define BOUND_S		60.0	/* emulated, beside others; on a host it is under a second */
-#define LEFT_MIB	256	/* of a node that is filled up: for the kernel and for what the other node cannot give */
+#define LEFT_MIB	256	/* of a node that is filled up, for the kernel */
 #define GROUP		"/mnt/hugepin-pressure"
 
 static double now(void)

@@ -67,7 +67,9 @@ static void scrub(unsigned int which)
 	static const struct {
 		const char *path;
 		unsigned int most;
-	} knobs[] = { { SYSFS "scrub/enabled", 2 }, { SYSFS "scrub/workers", 4 }, { SYSFS "scrub/throttle_mib_s", 4000 } };
+	} knobs[] = {
+		{ SYSFS "scrub/enabled", 2 }, { SYSFS "scrub/workers", 4 }, { SYSFS "scrub/throttle_mib_s", 4000 },
+	};
 	unsigned int i = chance_of(COUNT(knobs)), value = chance_of(knobs[i].most);
 
 	(void)which;

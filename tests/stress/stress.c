@@ -296,8 +296,8 @@ int main(int argc, char **argv)
 		wrong = end(&knobs, &before);
 	if (shared == MAP_FAILED)
 		return 2;
-	printf("%llu operations of %u roles in %.0f s, %llu refused for want of pages; %llu kills, %llu attempts to unload, "
-	       "%llu pages of 2M checked\n", (unsigned long long)shared->operations, role_count, now() - start,
+	printf("%llu operations of %u roles in %.0f s, %llu refused for want of pages; %llu kills, "
+	       "%llu attempts to unload, %llu pages of 2M checked\n", (unsigned long long)shared->operations, role_count, now() - start,
 	       (unsigned long long)shared->refused, (unsigned long long)shared->kills,
 	       (unsigned long long)shared->unload_attempts, (unsigned long long)shared->pages_checked);
 	memory_report(&samples);
