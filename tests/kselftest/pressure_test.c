@@ -297,7 +297,7 @@ static void a_block_with_free_reserve_pages_stays_online(const void *arg)
 	CHECK(file_read(path, text, sizeof(text)) && !strcmp(text, "online"), "the block is %s", text);
 }
 
-#define CASE(f)	{ .name = #f, .run = f, .timeout_s = 200 }
+#define CASE(f)	{ .name = #f, .run = f, .timeout_s = 600 }
 
 static const struct ktap_case cases[] = {
 	CASE(in_fragments_a_shortfall_is_told_and_mended_when_they_go),
