@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The module under stress, in a virtual machine; static, since it is alone there.
+# The module under stress, in a virtual machine; static, since it is alone there. Then the library's pools, here.
 #
 #	make stress DURATION=60 [STRESS_VM=7-debug]
 
@@ -17,3 +17,4 @@ tests: $(STRESS)
 .PHONY: stress
 stress: all tests
 	tests/stress/vm $(DURATION) $(STRESS_VM)
+	tests/stress/pools $(DURATION)
