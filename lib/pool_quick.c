@@ -231,7 +231,8 @@ static inline uint16_t *state_in_use(const struct cache *cache, struct span *spa
 static inline bool is_keepable(const struct cache *cache, const struct chunk *c, const void *ptr, unsigned int class)
 {
 	return c->addr == (uintptr_t)ptr && c->state == CHUNK_USED && !__atomic_load_n(&c->kept, __ATOMIC_RELAXED) &&
-	       class >= SMALL_CLASSES && class_bytes(class) == c->bytes && cache->filled[class] < cache->room[class];
+	       class - SMALL_CLASSES < WHOLE_CLASSES && class_bytes(class) == c->bytes &&
+	       cache->filled[class] < cache->room[class];
 }
 
 /* -EINVAL: not a block that a cache can keep. */
