@@ -221,6 +221,7 @@ int hpi_fill_zero(const struct hugepin_pool *pool, void *ptr, uint64_t bytes);
 
 /* ---- pool_window.c ---- */
 
+uint64_t hpi_window_share(void);	/* of a limited address space, for one reservation; UINT64_MAX: not limited */
 int hpi_window_reserve(struct hugepin_pool *pool);
 int hpi_window_release(struct hugepin_pool *pool);
 

@@ -77,16 +77,24 @@ static int reserve_bytes(struct hugepin_pool *pool, uint64_t bytes, void **out)
 	return hpi_sys_mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, out);
 }
 
-/* As much address space as there is memory; less under a limit, but room for @bytes. */
+static uint64_t smaller(uint64_t size, uint64_t least)
+{
+	return size / 2 > least ? hpi_round_up(size / 2, HPI_1G) : least;
+}
+
+/* As much address space as there is memory; under a limit no more than a share, as a window, but room for @bytes. */
 static int reserve(struct hugepin_pool *pool, struct hpi_extent *extent, uint64_t bytes)
 {
 	uint64_t least = hpi_round_up(bytes > EXTENT_MIN ? bytes : EXTENT_MIN, HPI_1G), size = least;
+	uint64_t share = pool->device < 0 ? hpi_window_share() : UINT64_MAX;
 	struct hpi_memory memory;
 	int err;
 
 	if (!pool->memory(pool, &memory) && memory.total_bytes > least)
 		size = hpi_round_up(memory.total_bytes, HPI_1G);
-	for (;; size = size / 2 > least ? hpi_round_up(size / 2, HPI_1G) : least) {
+	while (size > least && size + HPI_1G > share)
+		size = smaller(size, least);
+	for (;; size = smaller(size, least)) {
 		extent->reserved_bytes = size + HPI_1G;
 		err = reserve_bytes(pool, extent->reserved_bytes, &extent->reserved);
 		if (err != -ENOMEM || size == least)

@@ -15,8 +15,7 @@
 #define NOTHING_MAX	HPI_GIB(16)		/* a grain each: room for 2^28 zero-size blocks */
 #define PROGRAM_SHARE	4			/* of a limited address space a pool takes one part in so many */
 
-/* What a pool may take of the process's address space; UINT64_MAX: as much as it likes. */
-static uint64_t share_of_limit(void)
+uint64_t hpi_window_share(void)
 {
 	struct rlimit limit;
 	uint64_t used_kib;
@@ -87,7 +86,7 @@ static int reserve_on_device(struct hugepin_pool *pool)
  */
 int hpi_window_reserve(struct hugepin_pool *pool)
 {
-	uint64_t window = hpi_round_up(4 * pool->ctx->topology.memory_bytes, HPI_1G), share = share_of_limit();
+	uint64_t window = hpi_round_up(4 * pool->ctx->topology.memory_bytes, HPI_1G), share = hpi_window_share();
 	int err;
 
 	if (pool->device >= 0)

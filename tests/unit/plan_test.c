@@ -2,6 +2,7 @@
 /*
  * Plans and their CLEAN blocks, with sources of pages that the test controls.
  */
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "pool_world.h"
@@ -440,6 +441,35 @@ static int refuse_mmap(const char *call)
 	return strcmp(call, "mmap") ? 0 : ENOMEM;
 }
 
+static void plans_leave_a_limited_address_space_to_the_program(void **state)
+{
+	struct hugepin_pool *pool = POOL("static_memory_policy", "3", NULL);
+	struct hugepin_plan *plans[4];
+	struct rlimit before, limit;
+	uint64_t left = HPI_GIB(64);
+	size_t i;
+
+	(void)state;
+	there = (struct hpi_memory){ 64 * HPI_1G, 64 * HPI_1G };
+	pool->memory = memory_there;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	limit = before;
+	limit.rlim_cur = address_space_used() + left;
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	for (i = 0; i < 4; i++)
+		plans[i] = begin(pool, HPI_MIB(2));
+	/* Each takes a quarter of what the ones before have left; and where a quarter is too little, what it needs. */
+	assert_true(limit.rlim_cur - address_space_used() > left / 4);
+	hugepin_plan_end(plans[0]);
+	assert_int_equal(hugepin_pool_trim(pool, 0), HPI_MIB(2));
+	plans[0] = begin(pool, HPI_GIB(18));
+	assert_true(limit.rlim_cur - address_space_used() < left / 4);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	for (i = 0; i < 4; i++)
+		hugepin_plan_end(plans[i]);
+	end_pool(pool);
+}
+
 static void without_address_space_there_is_no_plan(void **state)
 {
 	struct hugepin_pool *pool = POOL("static_memory_policy", "3", NULL);
@@ -536,6 +566,7 @@ int main(void)
 		TEST(without_memory_for_another_run_clean_blocks_are_as_they_were),
 		TEST(what_is_not_of_a_plan_is_refused),
 		TEST(without_memory_a_plan_leaves_nothing_behind),
+		TEST(plans_leave_a_limited_address_space_to_the_program),
 		TEST(without_address_space_there_is_no_plan),
 		TEST(in_a_child_of_a_fork_plans_are_refused_and_forgotten),
 		TEST(threads_have_plans_of_one_pool_side_by_side),

@@ -683,17 +683,6 @@ static void realloc_to_nothing_needs_no_memory(void **state)
 	end_pool(pool);
 }
 
-static uint64_t address_space_used(void)
-{
-	unsigned long pages = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	assert_non_null(f);
-	assert_int_equal(fscanf(f, "%lu", &pages), 1);
-	fclose(f);
-	return pages * 4096ull;
-}
-
 static void a_limited_address_space_is_left_to_the_program(void **state)
 {
 	static const uint64_t left[] = { HPI_GIB(4), HPI_GIB(16), HPI_GIB(200) };

@@ -343,6 +343,17 @@ static inline void give(struct hugepin_pool *pool, void *ptr)
 	assert_int_equal(hugepin_free(pool, ptr), 0);
 }
 
+static inline uint64_t address_space_used(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return pages * 4096ull;
+}
+
 static inline int world_setup(void **state)
 {
 	(void)state;
