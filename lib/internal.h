@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside libhugepin. Prototypes are grouped under the file that defines them; a file uses only groups above its own:
- * error, sys, thread, size, nodes <- cgroup, topology, options <- policy, hold, pin, region, listing, mapping, provider,
+ * error, sys, thread, size, nodes <- cgroup, topology, options <- policy, room, hold, pin, region, listing, mapping, provider,
  * ladder, runtime, register <- fence, poller, arena <- pool <- variable. Only context.c, which puts them together, uses groups
  * below its own.
  * Names across files are hpi_<file>_<verb>; everything here is hidden in the shared library.
@@ -277,6 +277,16 @@ void hpi_policy_nodes(const struct hpi_policy *policy, const struct hpi_topology
  * keeps to the default nodes. */
 int hpi_policy_apply(const struct hpi_policy *policy, const struct hpi_topology *topology, void *addr, uint64_t bytes);
 
+/* ---- room.c: memory that nobody has set aside; files under a root prefix, "" for the real ones ---- */
+
+/* Free or at once to be had; UINT64_MAX: not told. */
+uint64_t hpi_room_on_machine(const char *root);
+uint64_t hpi_room_on_nodes(const char *root, const struct hpi_nodes *nodes);
+/* -ENOMEM with the numbers: the container, the nodes that @policy binds to, or the machine have no room for so much, and the
+ * kernel would kill instead of refusing. @policy: NULL for memory that somebody else places. */
+int hpi_room_check(const char *root, const struct hpi_topology *topology, const struct hpi_policy *policy,
+		   const char *what, uint64_t bytes);
+
 /* ---- hold.c: the program's own memory, pinned by the module or locked ---- */
 
 struct hpi_hold;
@@ -384,8 +394,6 @@ struct hpi_provider {
 };
 extern const struct hpi_provider hpi_provider_kmod, hpi_provider_hugetlb, hpi_provider_thp, hpi_provider_base;
 extern const struct hpi_provider hpi_provider_device, hpi_provider_runtime;
-/* -ENOMEM with the numbers: the container has no room for so much, and the kernel would kill instead of refusing. */
-int hpi_base_check_room(struct hugepin_context *ctx, const char *name, uint64_t bytes);
 
 /* ---- ladder.c: what a pool tries, in order ---- */
 

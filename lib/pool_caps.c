@@ -7,7 +7,6 @@
 #include "pool.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 static uint64_t min_bytes(uint64_t a, uint64_t b)
@@ -17,21 +16,10 @@ static uint64_t min_bytes(uint64_t a, uint64_t b)
 
 /* ---- How much there is ---- */
 
-static uint64_t available_on_machine(void)
-{
-	char text[32];
-	uint64_t kib;
-
-	if (hpi_sys_read_field("/proc/meminfo", "MemAvailable:", text, sizeof(text)))
-		return 0;
-	text[strspn(text, "0123456789")] = '\0';	/* a unit follows */
-	return hpi_size_parse_uint(text, &kib) ? 0 : kib * 1024;
-}
-
 /* Read at each growth: a container's limit changes, and others use the same memory. */
 int hpi_memory_host(const struct hugepin_pool *pool, struct hpi_memory *out)
 {
-	uint64_t limit, headroom;
+	uint64_t limit, headroom, room = hpi_room_on_machine("");
 	int err = hpi_cgroup_memory_limit("", &limit);
 
 	if (!err)
@@ -39,7 +27,7 @@ int hpi_memory_host(const struct hugepin_pool *pool, struct hpi_memory *out)
 	if (err)
 		return err;
 	out->total_bytes = min_bytes(limit, pool->ctx->topology.memory_bytes);
-	out->available_bytes = min_bytes(min_bytes(out->total_bytes, headroom), available_on_machine());
+	out->available_bytes = room == UINT64_MAX ? 0 : min_bytes(min_bytes(out->total_bytes, headroom), room);
 	return 0;
 }
 

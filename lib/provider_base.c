@@ -10,36 +10,6 @@
 
 #include "internal.h"
 
-/*
- * Where a container has no room, the kernel does not refuse the pages: it kills. A limit is no promise, since others
- * use the same memory; but what exceeds all of it, or what is left of it and of swap, cannot come to a good end.
- */
-int hpi_base_check_room(struct hugepin_context *ctx, const char *name, uint64_t bytes)
-{
-	uint64_t charge = bytes + bytes / 512;		/* page tables are charged too */
-	uint64_t headroom, swap_kib = 0;
-	char text[32];
-
-	if (bytes > ctx->topology.limit_bytes)
-		return hpi_error(-ENOMEM, "%s: asked %llu bytes, the container's or machine's memory is %llu", name,
-				 (unsigned long long)bytes, (unsigned long long)ctx->topology.limit_bytes);
-	if (hpi_cgroup_memory_headroom("", &headroom)) {
-		hpi_error_clear();	/* what cannot be known forbids nothing */
-		return 0;
-	}
-	if (charge <= headroom)
-		return 0;
-	if (!hpi_sys_read_field("/proc/meminfo", "SwapFree:", text, sizeof(text))) {
-		text[strspn(text, "0123456789")] = '\0';	/* a unit follows */
-		hpi_size_parse_uint(text, &swap_kib);
-	}
-	if (charge - headroom <= swap_kib * 1024)
-		return 0;
-	return hpi_error(-ENOMEM, "%s: asked %llu bytes, the container has %llu left of its limit of %llu, and %llu "
-			 "of swap", name, (unsigned long long)bytes, (unsigned long long)headroom,
-			 (unsigned long long)ctx->topology.limit_bytes, (unsigned long long)swap_kib * 1024);
-}
-
 static int map(struct hugepin_context *ctx, const struct hpi_request *request, struct hpi_mapping *out)
 {
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -49,7 +19,7 @@ static int map(struct hugepin_context *ctx, const struct hpi_request *request, s
 	if (!request->bytes || request->bytes % page_bytes)
 		return hpi_error(-EINVAL, "base: %llu bytes are not whole pages of %llu",
 				 (unsigned long long)request->bytes, (unsigned long long)page_bytes);
-	err = hpi_base_check_room(ctx, "base", request->bytes);
+	err = hpi_room_check("", &ctx->topology, request->policy, "base", request->bytes);
 	if (err)
 		return err;
 	err = hpi_mapping_place(request->addr, request->bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, &addr);

@@ -51,7 +51,7 @@ static int map(struct hugepin_context *ctx, const struct hpi_request *request, s
 		return hpi_error(-EOPNOTSUPP, "runtime: %s allocates no host memory for others", ctx->runtime->name);
 	if (request->addr)
 		return hpi_error(-EOPNOTSUPP, "runtime: %s puts host memory where it likes", ctx->runtime->name);
-	err = hpi_base_check_room(ctx, "runtime", request->bytes);
+	err = hpi_room_check("", &ctx->topology, NULL, "runtime", request->bytes);
 	if (!err)
 		err = scope_enter(ctx, &scope);
 	if (err)

@@ -184,7 +184,7 @@ static int map(struct hugepin_context *ctx, const struct hpi_request *request, s
 				 (unsigned long long)request->bytes, request->addr);
 	err = check_enabled();
 	if (!err)
-		err = hpi_base_check_room(ctx, "thp", request->bytes);
+		err = hpi_room_check("", &ctx->topology, request->policy, "thp", request->bytes);
 	if (err)
 		return err;
 	err = place(request->addr, request->bytes, &addr);
