@@ -43,11 +43,13 @@ static void tell_fallback(struct hugepin_pool *pool, size_t rung, int cause, con
 		rung + 1, used->provider->name, (unsigned long long)hpi_ladder_granule(used), reasons);
 }
 
-/* Adds hugepin_error() to what earlier rungs said. */
+/* Adds hugepin_error() to what earlier rungs said; what stands against several, such as a cap, is said once. */
 static void add_reason(char reasons[REASONS_SIZE])
 {
 	size_t used = strlen(reasons);
 
+	if (used && strstr(reasons, hugepin_error()))
+		return;
 	snprintf(reasons + used, REASONS_SIZE - used, "%s%s", used ? "; " : "", hugepin_error());
 }
 

@@ -214,6 +214,24 @@ static void falling_back_is_said_once_counted_and_told_of_each_block(void **stat
 }
 
 /* C012: one rung is strict. */
+static void what_stands_against_several_rungs_is_said_once(void **state)
+{
+	struct hugepin_pool *pool = make_pool_on(make_context("host_cap", "3M", NULL), HUGEPIN_POOL_HOST, 2, &rung_2m,
+						 &rung_base);
+	const char *first;
+
+	(void)state;
+	assert_null(hugepin_alloc(pool, HPI_MIB(4), 0));
+	first = strstr(hugepin_error(), "over the cap");
+	assert_non_null(first);
+	assert_null(strstr(first + 1, "over the cap"));
+	/* The numbers of the rungs differ: both are told. */
+	assert_null(hugepin_alloc(pool, HPI_MIB(3) + 1, 0));
+	assert_non_null(strstr(hugepin_error(), "asked 4194304 bytes"));
+	assert_non_null(strstr(hugepin_error(), "asked 3149824 bytes"));
+	end_pool(pool);
+}
+
 static void a_ladder_of_one_rung_refuses(void **state)
 {
 	struct hugepin_pool *pool = make_pool_on(make_context(NULL), HUGEPIN_POOL_HOST, 1, &rung_1g, NULL);
@@ -392,13 +410,13 @@ static void without_descriptors_a_pool_goes_on_to_base_pages(void **state)
 	end_pool(pool);
 }
 
-static void base_pages_beyond_the_containers_memory_are_refused_with_numbers(void **state)
+static void base_pages_beyond_the_machines_memory_are_refused_with_numbers(void **state)
 {
 	struct hugepin_context *ctx = make_context("host_ladder", "base", NULL);
 	struct hugepin_pool *pool;
 
 	(void)state;
-	ctx->topology.limit_bytes = HPI_MIB(8);
+	ctx->topology.memory_bytes = HPI_MIB(8);
 	pool = make_pool(ctx, HUGEPIN_POOL_HOST);
 	assert_null(hugepin_alloc(pool, HPI_MIB(8) + 1, 0));
 	assert_int_equal(errno, ENOMEM);
@@ -600,6 +618,7 @@ int main(void)
 		TEST(segments_of_two_rungs_never_touch),
 		TEST(trim_stops_at_what_is_to_be_kept),
 		TEST(falling_back_is_said_once_counted_and_told_of_each_block),
+		TEST(what_stands_against_several_rungs_is_said_once),
 		TEST(a_ladder_of_one_rung_refuses),
 		TEST(a_chunk_that_does_not_fit_shrinks_to_what_is_needed),
 		TEST(free_segments_give_way_to_a_block_under_the_cap),
@@ -607,7 +626,7 @@ int main(void)
 		TEST(a_registration_without_memory_to_book_it_is_no_refusal),
 		TEST(what_a_rung_met_comes_out_as_a_documented_error),
 		TEST(without_descriptors_a_pool_goes_on_to_base_pages),
-		TEST(base_pages_beyond_the_containers_memory_are_refused_with_numbers),
+		TEST(base_pages_beyond_the_machines_memory_are_refused_with_numbers),
 		TEST(a_chunk_of_base_pages_leaves_half_of_the_containers_memory),
 		TEST(what_the_runtime_will_not_let_go_stays_mapped_and_booked),
 		TEST(a_registration_that_cannot_be_rolled_back_stays_booked),
