@@ -137,6 +137,8 @@ static int refuse(int err, const struct hpi_option *option, const char *text, co
 	bool unit = option->unit && option->type != HPI_TYPE_BYTES;
 
 	hpi_error(err, "option %s = \"%.200s\" (%s): %s", option->name, text, where, hugepin_error());
+	if (text[0] == '"' || text[0] == '\'')		/* as in files that a shell does not read */
+		hpi_error_add(err, "; the quotes are part of it: leave them out");
 	if (option->choices)
 		hpi_error_add(err, "; choices are %s%s", option->choices[0] == '|' ? "\"\"" : "", option->choices);
 	else if (option->max)
@@ -228,13 +230,12 @@ int hpi_options_put(struct hugepin_options *options, enum hpi_option_id id, enum
 
 int hpi_options_unknown(const char *key, const char *where)
 {
-	int id;
+	const struct hpi_option *alike = hpi_options_alike(key);
 
-	for (id = 0; id < HPI_OPT_COUNT; id++)
-		if (!strcmp(hpi_options_entry(id)->environment, key))
-			return hpi_error(-ENOENT, "unknown option \"%s\" (%s): outside of the environment it is %s",
-					 key, where, hpi_options_entry(id)->name);
-	return hpi_error(-ENOENT, "unknown option \"%.200s\" (%s)", key, where);
+	hpi_error(-ENOENT, "unknown option \"%.200s\" (%s)", key, where);
+	if (alike && !strcmp(alike->environment, key))
+		return hpi_error_add(-ENOENT, ": outside of the environment it is %s", alike->name);
+	return alike ? hpi_error_add(-ENOENT, "; there is %s", alike->name) : -ENOENT;
 }
 
 int hugepin_options_create(struct hugepin_options **out)

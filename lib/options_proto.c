@@ -191,6 +191,16 @@ static int check_integer(struct proto *proto, const char *field, const char *val
 	return 0;
 }
 
+/* "0.5f": the same number, as in C. */
+static void cut_suffix(char *value)
+{
+	size_t length = strlen(value);
+
+	if (length > 1 && (value[length - 1] == 'f' || value[length - 1] == 'F') &&
+	    (is_digit(value[length - 2]) || value[length - 2] == '.'))
+		value[length - 1] = '\0';
+}
+
 static int take_value(struct proto *proto, const struct hpi_option *option, char value[VALUE_MAX])
 {
 	bool text = option->type == HPI_TYPE_CHOICE || option->type == HPI_TYPE_LIST;
@@ -207,7 +217,10 @@ static int take_value(struct proto *proto, const struct hpi_option *option, char
 		return err;
 	if (option->type == HPI_TYPE_BOOL)
 		return check_bool(proto, option->name, value);
-	return option->type == HPI_TYPE_DOUBLE ? 0 : check_integer(proto, option->name, value);
+	if (option->type != HPI_TYPE_DOUBLE)
+		return check_integer(proto, option->name, value);
+	cut_suffix(value);
+	return 0;
 }
 
 /* ---- Fields and messages ---- */
@@ -299,6 +312,8 @@ static int read_text(struct hugepin_options *options, enum hpi_source source, co
 {
 	struct proto proto = { .options = options, .source = source, .name = name, .at = text, .line = 1 };
 
+	if (!strncmp(text, HPI_BYTE_ORDER_MARK, strlen(HPI_BYTE_ORDER_MARK)))
+		return REFUSE(&proto, "the text begins with a byte order mark; save it as UTF-8 without");
 	return read_message(&proto, LEVEL_TOP, '\0');
 }
 

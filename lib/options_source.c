@@ -42,6 +42,11 @@ struct file_reader {
 	int err;				/* of a line, with the error text set */
 };
 
+static bool has_prefix(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
 static bool is_blank(char c)
 {
 	return c == ' ' || c == '\t';
@@ -110,6 +115,9 @@ static int read_line(char *line, size_t length, void *arg)
 	}
 	if (strlen(line) != length)
 		reader->err = hpi_error(-EINVAL, "%s: a NUL byte; this is not a text file", where);
+	else if (reader->line == 1 && has_prefix(line, HPI_BYTE_ORDER_MARK))
+		reader->err = hpi_error(-EINVAL, "%s: the file begins with a byte order mark; save it as UTF-8 without",
+					where);
 	else if (length && line[length - 1] == '\r')
 		reader->err = hpi_error(-EINVAL, "%s: the line ends in CR LF; save the file with LF line ends", where);
 	else
@@ -155,9 +163,15 @@ static bool is_variable(const char *entry, const char *name)
 	return !strncmp(entry, name, length) && entry[length] == '=';
 }
 
-static bool has_prefix(const char *s, const char *prefix)
+static int unknown_variable(const char *entry)
 {
-	return !strncmp(s, prefix, strlen(prefix));
+	const struct hpi_option *alike;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(entry, "="), entry);
+	alike = hpi_options_alike(name);
+	return hpi_error(-ENOENT, "%.*s is no option (environment)%s%s", (int)strcspn(entry, "="), entry,
+			 alike ? "; there is " : "", alike ? alike->environment : "");
 }
 
 static int read_variable(struct hugepin_options *options, const char *entry, bool seen[HPI_OPT_COUNT])
@@ -176,7 +190,7 @@ static int read_variable(struct hugepin_options *options, const char *entry, boo
 	}
 	if (!has_prefix(entry, "HUGEPIN_") || is_variable(entry, "HUGEPIN_CONFIG"))
 		return 0;
-	return hpi_error(-ENOENT, "%.*s is no option (environment)", (int)strcspn(entry, "="), entry);
+	return unknown_variable(entry);
 }
 
 static int read_environment(struct hugepin_options *options, const void *unused)

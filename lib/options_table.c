@@ -243,3 +243,44 @@ const struct hpi_option *hpi_options_entry(enum hpi_option_id id)
 {
 	return own[id].name ? &own[id] : &hpi_options_dialects[id];
 }
+
+/* What a name says without the ways to write it: of FLAGS_host_cap, --host-cap and hostCap the letters h o s t c a p. */
+static const char *bare(const char *name)
+{
+	name += strspn(name, "-");
+	if (!strncmp(name, "FLAGS_", 6))
+		return name + 6;
+	return strncmp(name, "HUGEPIN_", 8) ? name : name + 8;
+}
+
+static char next_letter(const char **name)
+{
+	char c;
+
+	*name += strspn(*name, "-_.");
+	c = **name;
+	*name += c != '\0';
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool is_alike(const char *a, const char *b)
+{
+	char c;
+
+	a = bare(a);
+	b = bare(b);
+	while ((c = next_letter(&a)) == next_letter(&b))
+		if (!c)
+			return true;
+	return false;
+}
+
+const struct hpi_option *hpi_options_alike(const char *name)
+{
+	int id;
+
+	for (id = 0; id < HPI_OPT_COUNT; id++)
+		if (is_alike(name, hpi_options_entry(id)->name))
+			return hpi_options_entry(id);
+	return NULL;
+}

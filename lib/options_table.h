@@ -37,6 +37,7 @@ struct hpi_option {
 /* options_table.c has hugepin's own and finds the others, which options_dialects.c has. */
 const struct hpi_option *hpi_options_entry(enum hpi_option_id id);
 extern const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT];	/* hugepin's own are empty here */
+const struct hpi_option *hpi_options_alike(const char *name);	/* the one that may be meant, or NULL */
 
 enum hpi_source {		/* ascending precedence */
 	HPI_SOURCE_DEFAULT,
@@ -48,6 +49,7 @@ enum hpi_source {		/* ascending precedence */
 
 int hpi_options_find(const char *name);				/* id, or -ENOENT without an error text */
 int hpi_options_unknown(const char *name, const char *where);	/* -ENOENT with one */
+#define HPI_BYTE_ORDER_MARK	"\xef\xbb\xbf"			/* in UTF-8; an editor's, and seen by nobody */
 /* Checks the whole of @text and sets one source's value; @where is what listings and errors call that source. */
 int hpi_options_put(struct hugepin_options *options, enum hpi_option_id id, enum hpi_source source, const char *text,
 		    const char *where);

@@ -62,6 +62,8 @@ static void notations_that_people_keep_mean_the_same(void **state)
 		"gpu_options{allow_growth:true per_process_gpu_memory_fraction:0.5}",
 		"allow_growth: true\nper_process_gpu_memory_fraction: 0.5\n",
 		"config { gpu_options { allow_growth: 1 per_process_gpu_memory_fraction: .5 } }",
+		"gpu_options { allow_growth: true per_process_gpu_memory_fraction: 0.5f }",
+		"gpu_options { per_process_gpu_memory_fraction: 5e-1F allow_growth: true }",
 		"config.gpu_options { allow_growth: t } gpu_options { per_process_gpu_memory_fraction: 5e-1 }",
 		"# for small cards\ngpu_options {\r\n\tallow_growth: True # slow\n#}\nper_process_gpu_memory_fraction#\n:\n.50}",
 	};
@@ -74,6 +76,14 @@ static void notations_that_people_keep_mean_the_same(void **state)
 		assert_true(hpi_options_bool(options, HPI_OPT_TF_ALLOW_GROWTH));
 		assert_true(hpi_options_double(options, HPI_OPT_TF_GPU_FRACTION) == 0.5);
 	}
+}
+
+static void an_editors_byte_order_mark_is_named(void **state)
+{
+	(void)state;
+	assert_int_equal(load("\xef\xbb\xbfgpu_options { allow_growth: true }"), -EINVAL);
+	assert_non_null(strstr(hugepin_error(), ":1: the text begins with a byte order mark"));
+	assert_false(hpi_options_is_set(options, HPI_OPT_TF_ALLOW_GROWTH));
 }
 
 static void text_without_fields_sets_nothing(void **state)
@@ -131,7 +141,10 @@ static void bad_text_is_refused_with_its_line_and_changes_nothing(void **state)
 		{ "per_process_gpu_memory_fraction: 1.5", -EINVAL, { "job.pbtxt:2)", "range is 0 to 1" } },
 		{ "per_process_gpu_memory_fraction: nan", -EINVAL, { "job.pbtxt:2)", "not a finite" } },
 		{ "per_process_gpu_memory_fraction: -inf", -EINVAL, { "job.pbtxt:2)" } },
-		{ "per_process_gpu_memory_fraction: 0.5f", -EINVAL, { "job.pbtxt:2)" } },
+		{ "per_process_gpu_memory_fraction: 0.5ff", -EINVAL, { "job.pbtxt:2)" } },
+		{ "per_process_gpu_memory_fraction: f", -EINVAL, { "job.pbtxt:2)" } },
+		{ "per_process_gpu_memory_fraction: inff", -EINVAL, { "job.pbtxt:2)" } },
+		{ "polling_active_delay_usecs: 1f", -EINVAL, { "job.pbtxt:2", "whole number" } },
 		{ "per_process_gpu_memory_fraction: 0x1", -EINVAL, { "job.pbtxt:2)" } },
 		{ "per_process_gpu_memory_fraction: 0,5", -EINVAL, { "job.pbtxt:2", "a field's name" } },
 		{ "per_process_gpu_memory_fraction: \"0.5\"", -EINVAL, { "job.pbtxt:2", "quotes" } },
@@ -298,6 +311,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_field_of_gpu_options_is_read),
 		TEST(notations_that_people_keep_mean_the_same),
+		TEST(an_editors_byte_order_mark_is_named),
 		TEST(text_without_fields_sets_nothing),
 		TEST(strings_have_both_quotes_escapes_and_parts),
 		TEST(bad_text_is_refused_with_its_line_and_changes_nothing),

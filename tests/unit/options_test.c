@@ -201,6 +201,43 @@ static void unknown_and_missing_names_are_refused(void **state)
 	assert_int_equal(hugepin_options_set(NULL, "mount", "/x"), -EINVAL);
 }
 
+static void name_that_is_nearly_one_is_told_the_right_one(void **state)
+{
+	static const char *const names[][2] = {
+		{ "host-cap", "there is host_cap" },
+		{ "HostCap", "there is host_cap" },
+		{ "--host_cap", "there is host_cap" },
+		{ "initial_cpu_memory_in_mb", "there is FLAGS_initial_cpu_memory_in_mb" },
+		{ "FLAGS_allow_growth", "there is allow_growth" },
+		{ "variableUse1gHugePage", "there is variable_use_1g_huge_page" },
+	};
+	char *variable[] = { "HUGEPIN_INIT_ALLOCATED_MEM=1", NULL };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT(names); i++) {
+		assert_int_equal(hugepin_options_set(options, names[i][0], "1"), -ENOENT);
+		assert_error_has(names[i][1]);
+	}
+	assert_int_equal(hugepin_options_set(options, "_", "1"), -ENOENT);
+	assert_null(strstr(hugepin_error(), "there is"));
+	assert_int_equal(load_environment(variable), -ENOENT);
+	assert_error_has("HUGEPIN_INIT_ALLOCATED_MEM is no option (environment); there is FLAGS_init_allocated_mem");
+}
+
+/* As files of variables have them, which not everybody that reads such takes away. */
+static void quotes_around_a_value_are_named(void **state)
+{
+	char *quoted[] = { "HUGEPIN_HOST_CAP=\"1G\"", NULL };
+
+	(void)state;
+	assert_int_equal(load_environment(quoted), -EINVAL);
+	assert_error_has("leave them out");
+	assert_int_equal(load_text("runtime = 'none'\n"), -EINVAL);
+	assert_error_has("leave them out; choices are auto|none");
+	assert_option("host_cap", "0", "default");
+}
+
 static void zero_that_was_set_is_not_unset(void **state)
 {
 	(void)state;
@@ -362,7 +399,8 @@ static void one_bad_line_and_the_file_changes_nothing(void **state)
 		{ "host_cap = 1G\nregister_threads = 65\n", -EINVAL, { "hugepin.conf:2", "65", "1 to 64" } },
 		{ "host_cap = 1G\n\nhost_cap = 1G\n", -EINVAL, { "hugepin.conf:3", "line 1", "host_cap" } },
 		{ "host_cap = 1G\nregister_threads = 4\r\n", -EINVAL, { "hugepin.conf:2", "CR LF" } },
-		{ "\xef\xbb\xbfhost_cap = 1G\n", -ENOENT, { "hugepin.conf:1" } },
+		{ "\xef\xbb\xbfhost_cap = 1G\n", -EINVAL, { "hugepin.conf:1", "byte order mark" } },
+		{ "host_cap = 1G\n\xef\xbb\xbf\n", -EINVAL, { "hugepin.conf:2" } },
 	};
 	size_t i, j;
 
@@ -628,6 +666,8 @@ int main(void)
 		TEST(choice_is_one_of_its_words),
 		TEST(texts_with_a_syntax_are_checked_when_they_are_set),
 		TEST(unknown_and_missing_names_are_refused),
+		TEST(name_that_is_nearly_one_is_told_the_right_one),
+		TEST(quotes_around_a_value_are_named),
 		TEST(zero_that_was_set_is_not_unset),
 		TEST(cap_takes_64_bits_and_no_more),
 		TEST(fraction_above_one_is_refused_with_a_hint_of_percent),
