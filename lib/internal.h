@@ -479,7 +479,8 @@ struct hpi_runtime {
 	 * that the runtime has nothing for is NULL.
 	 */
 
-	/* 0; -EEXIST (registered already), -ENOMEM, -EINVAL, -EIO; -EOPNOTSUPP: it registers none on this machine. */
+	/* 0; -EEXIST (registered already), -ENOMEM, -EDQUOT (over a limit: less may pass), -EINVAL, -EIO; -EOPNOTSUPP: it
+	 * registers none on this machine. */
 	int (*host_register)(void *addr, uint64_t bytes, int *code);
 	/* 0 also when the runtime is shutting down at exit; -ENOENT, -EIO. */
 	int (*host_unregister)(void *addr, uint64_t bytes, int *code);
@@ -561,9 +562,9 @@ int hpi_registry_create(struct hpi_registry **out);
 void hpi_registry_destroy(struct hpi_registry *registry);		/* forgets what is left: a child of a fork has some */
 /*
  * Registers [addr, addr + bytes), whole base pages, in chunks with threads as the context's options say; on a failure
- * everything is rolled back. -ENOMEM: no memory to book it. -EEXIST: overlaps what is registered, answered without the
- * runtime. -EIO, -EINVAL: the runtime refused. -ENOTRECOVERABLE: the roll-back failed too, the range is still booked: it
- * must stay mapped until hpi_unregister_range() gives 0.
+ * everything is rolled back. -ENOMEM: no memory to book it. -EDQUOT: over the limit of locked memory. -EEXIST: overlaps
+ * what is registered, answered without the runtime. -EIO, -EINVAL: the runtime refused. -ENOTRECOVERABLE: the roll-back
+ * failed too, the range is still booked: it must stay mapped until hpi_unregister_range() gives 0.
  */
 int hpi_register_range(struct hugepin_context *ctx, void *addr, uint64_t bytes);
 /* The same for a provider's memory. The module's stays where it is by itself: runtime none has nothing to pin there; and the

@@ -205,6 +205,8 @@ static int enrol(struct hugepin_pool *pool, struct segment *segment)
 		set_registered(pool, segment, true);
 	if (err == -EOPNOTSUPP)
 		pool->cannot_register = true;
+	if (err == -EDQUOT)			/* of smaller pages the need alone may fit under the limit */
+		err = -ENOMEM;
 	return !err || err == -ENOMEM || err == -EOPNOTSUPP ? err : -EIO;
 }
 

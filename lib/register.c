@@ -141,7 +141,7 @@ static void register_piece(struct job *job, char *addr, uint64_t bytes)
 			return;
 		}
 		err = job->runtime->host_register(addr, now, &code);
-		if (err == -ENOMEM && halve(job, now))
+		if ((err == -ENOMEM || err == -EDQUOT) && halve(job, now))
 			continue;
 		if (err) {
 			/* ENOMEM is kept for our own books: the runtime's shortage is a refusal like any other. */

@@ -48,12 +48,10 @@ static void end(struct hpi_runtime_scope *scope)
 	(void)scope;
 }
 
-/* In a runtime's words; the code is the same number. Over a limit less may still pass, as where memory is short. */
+/* In a runtime's words; the code is the same number. */
 static int answer(int err, int *code)
 {
-	if (err == -EDQUOT)
-		err = -ENOMEM;
-	else if (err == -EFAULT)
+	if (err == -EFAULT)
 		err = -EINVAL;
 	*code = -err;
 	return err;

@@ -532,8 +532,8 @@ int hugepin_pool_destroy(struct hugepin_pool *pool);
  * Aligned to 64 bytes. Resident: touching it never raises SIGBUS. Bytes are unspecified without HUGEPIN_ALLOC_ZERO.
  * Ownership: the pool's, until hugepin_free().
  *
- * Return: the block, or NULL with errno ENOMEM (ladder exhausted, or over the pool's cap), EDQUOT, EINVAL (unknown
- * flag), EIO (the runtime refused to register), EPERM (child of a fork). Since: 0.1
+ * Return: the block, or NULL with errno ENOMEM (ladder exhausted, over the pool's cap or over RLIMIT_MEMLOCK), EDQUOT,
+ * EINVAL (unknown flag), EIO (the runtime refused to register), EPERM (child of a fork). Since: 0.1
  */
 void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags);
 

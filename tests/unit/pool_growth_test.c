@@ -2,6 +2,11 @@
 /*
  * How pools grow, fall back, keep to their cap and give memory back, with sources of pages that the test controls.
  */
+#include <grp.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "locked.h"
 #include "pool_world.h"
 
 static void a_growth_maps_only_what_the_free_space_before_it_lacks(void **state)
@@ -427,6 +432,52 @@ static void base_pages_beyond_the_machines_memory_are_refused_with_numbers(void 
 	end_pool(pool);
 }
 
+static int pin_under_a_limit_of_64k(void)
+{
+	struct rlimit limit = { 64 * KIB, 64 * KIB };
+	struct hugepin_context *ctx;
+	struct hugepin_pool *pool;
+	char *p, *q;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) || setgroups(0, NULL) || setgid(65534) || setuid(65534))
+		return 77;
+	ctx = make_context("pinned_ladder", "thp,base", NULL);
+	ctx->runtime = &hpi_runtime_none;
+	pool = make_pool(ctx, HUGEPIN_POOL_PINNED);
+	p = hugepin_alloc(pool, 100, 0);
+	q = hugepin_alloc(pool, 60 * KIB, 0);
+	if (!p || !q || locked_kib() != 64)
+		return 1;
+	if (hugepin_alloc(pool, 4 * KIB, 0) || errno != ENOMEM || !strstr(hugepin_error(), "the limit is 65536") ||
+	    locked_kib() != 64)
+		return 2;
+	if (hugepin_free(pool, p) || hugepin_free(pool, q) || hugepin_pool_trim(pool, 0) != (int64_t)(64 * KIB) || locked_kib())
+		return 3;
+	/* What is free counts: only what is lacking is locked besides. */
+	p = hugepin_alloc(pool, 32 * KIB, 0);
+	if (!p || hugepin_free(pool, p) || !hugepin_alloc(pool, 64 * KIB, 0) || locked_kib() != 64)
+		return 4;
+	return 0;
+}
+
+/* C020: what cannot be raised is no reason to fail where less will do; nor does anything of it end the process. */
+static void under_a_limit_of_locked_memory_a_pool_pins_what_fits(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() || !locking_works())
+		skip();
+	pid = fork();
+	if (!pid)
+		_exit(pin_under_a_limit_of_64k());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 static void a_chunk_of_base_pages_leaves_half_of_the_containers_memory(void **state)
 {
 	struct hugepin_context *ctx = make_context("pinned_ladder", "base",
@@ -627,6 +678,7 @@ int main(void)
 		TEST(what_a_rung_met_comes_out_as_a_documented_error),
 		TEST(without_descriptors_a_pool_goes_on_to_base_pages),
 		TEST(base_pages_beyond_the_machines_memory_are_refused_with_numbers),
+		TEST(under_a_limit_of_locked_memory_a_pool_pins_what_fits),
 		TEST(a_chunk_of_base_pages_leaves_half_of_the_containers_memory),
 		TEST(what_the_runtime_will_not_let_go_stays_mapped_and_booked),
 		TEST(a_registration_that_cannot_be_rolled_back_stays_booked),

@@ -702,7 +702,7 @@ static int register_under_a_limit(char *huge)
 		if (as_limited_user(HPI_MIB(8)))
 			_exit(77);
 		ctx = context("none", "1G", "1");
-		if (hpi_register_range(ctx, memory, HPI_MIB(16)) != -EIO || locked_kib() ||
+		if (hpi_register_range(ctx, memory, HPI_MIB(16)) != -EDQUOT || locked_kib() ||
 		    !strstr(hugepin_error(), "the limit is 8388608"))
 			_exit(1);
 		if (huge && (hpi_register_range(ctx, huge, HPI_MIB(16)) || locked_kib() ||

@@ -396,7 +396,7 @@ static void test_none_over_the_limit_tells_all_numbers(void **state)
 			_exit(77);
 		if (none->host_register(memory, HPI_MIB(4), &code) || locked_kib() != 4096)
 			_exit(1);
-		if (none->host_register(memory, HPI_MIB(16), &code) != -ENOMEM || code != ENOMEM)
+		if (none->host_register(memory, HPI_MIB(16), &code) != -EDQUOT || code != EDQUOT)
 			_exit(2);
 		if (!strstr(hugepin_error(),
 			    "mlock of 16777216 bytes: 4194304 are locked already and the limit is 8388608") ||
@@ -422,7 +422,7 @@ static int lock_with_soft_limit(void)
 
 	if (setrlimit(RLIMIT_MEMLOCK, &limit) || setgroups(0, NULL) || setgid(65534) || setuid(65534))
 		return 77;
-	if (none->host_register(memory, HPI_MIB(4), &code) != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	if (none->host_register(memory, HPI_MIB(4), &code) != -EDQUOT || getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur != HPI_MIB(1) || locked_kib())
 		return 1;
 	if (hugepin_options_create(&options) || hugepin_options_set(options, "raise_memlock", "true") ||
@@ -433,7 +433,7 @@ static int lock_with_soft_limit(void)
 	if (none->host_register(memory, HPI_MIB(4), &code) || locked_kib() != 4096 ||
 	    getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur != HPI_MIB(8))
 		return 4;
-	if (none->host_register(memory + HPI_MIB(4), HPI_MIB(16), &code) != -ENOMEM || locked_kib() != 4096)
+	if (none->host_register(memory + HPI_MIB(4), HPI_MIB(16), &code) != -EDQUOT || locked_kib() != 4096)
 		return 5;
 	return none->host_unregister(memory, HPI_MIB(4), &code) || hugepin_context_destroy(ctx) ? 6 : 0;
 }
