@@ -3,10 +3,7 @@
 #ifndef HUGEPIN_TEST_CUDA_WORLD_H
 #define HUGEPIN_TEST_CUDA_WORLD_H
 
-#include "../loopback/loopback.h"
-#include "internal.h"
-
-static struct loopback loopback;
+#include "runtime_world.h"
 
 static int (*cuInit)(unsigned int flags);
 static int (*cuCtxSetCurrent)(void *ctx);
@@ -26,27 +23,19 @@ static struct hpi_runtime_thread entered;
 
 static inline int load_world(void)
 {
-	static const struct {
-		const char *name;
-		void **function;
-	} calls[] = {
-		{ "cuInit", (void **)&cuInit },
-		{ "cuCtxSetCurrent", (void **)&cuCtxSetCurrent },
-		{ "cuDevicePrimaryCtxRetain", (void **)&cuDevicePrimaryCtxRetain },
+	static const struct runtime_call calls[] = {
+		RUNTIME_CALL(cuInit),
+		RUNTIME_CALL(cuCtxSetCurrent),
+		RUNTIME_CALL(cuDevicePrimaryCtxRetain),
 		{ "cuDevicePrimaryCtxReset_v2", (void **)&cuDevicePrimaryCtxReset },
-		{ "cuStreamCreate", (void **)&cuStreamCreate },
+		RUNTIME_CALL(cuStreamCreate),
 		{ "cuStreamDestroy_v2", (void **)&cuStreamDestroy },
 		{ "cuStreamBeginCapture_v2", (void **)&cuStreamBeginCapture },
-		{ "cuStreamEndCapture", (void **)&cuStreamEndCapture },
+		RUNTIME_CALL(cuStreamEndCapture),
 		{ "cuMemcpyDtoH_v2", (void **)&cuMemcpyDtoH },
 	};
-	size_t i;
 
-	assert_int_equal(loopback_load(&loopback), 0);
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		*calls[i].function = dlsym(dlopen("libcuda.so.1", RTLD_NOW), calls[i].name);
-		assert_non_null(*calls[i].function);
-	}
+	LOAD_RUNTIME("libcuda.so.1", calls);
 	return hpi_runtime_cuda.load();
 }
 
@@ -77,12 +66,6 @@ static inline void end_world(void)
 	hpi_runtime_cuda.leave(&entered);
 	hpi_runtime_cuda.end(&scope);
 	loopback.reset();
-}
-
-static inline void assert_text(const char *part)
-{
-	if (!strstr(hugepin_error(), part))
-		fail_msg("\"%s\" does not have \"%s\"", hugepin_error(), part);
 }
 
 #endif /* HUGEPIN_TEST_CUDA_WORLD_H */

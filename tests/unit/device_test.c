@@ -53,18 +53,11 @@ static int teardown(void **state)
 /* Options in pairs, to a NULL. */
 static void begin(const char *runtime, ...)
 {
-	struct hugepin_options *options;
-	const char *key;
 	va_list args;
 
-	assert_int_equal(hugepin_options_create(&options), 0);
-	assert_int_equal(hugepin_options_set(options, "runtime", runtime), 0);
 	va_start(args, runtime);
-	while ((key = va_arg(args, const char *)))
-		assert_int_equal(hugepin_options_set(options, key, va_arg(args, const char *)), 0);
+	ctx = vcontext_with(runtime, args);
 	va_end(args);
-	assert_int_equal(hugepin_context_create(options, &ctx), 0);
-	hugepin_options_destroy(options);
 }
 
 static struct hugepin_pool *device_pool(void)

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Device pools of runtime hip on the stand-in: bytes, devices, releases, and failures of every call. */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "../loopback/loopback.h"
-#include "internal.h"
+#include "runtime_world.h"
 
 #define LIBRARY		"libamdhip64.so.7"
 #define UNREAD		1		/* hipErrorInvalidValue */
 
-static struct loopback loopback;
 static struct hugepin_context *ctx;
 
 static void (*loopback_hip_version)(int version);
@@ -33,37 +22,27 @@ static int (*hipStreamEndCapture)(void *stream, void **graph);
 
 static int group_setup(void **state)
 {
-	static const struct {
-		const char *name;
-		void **function;
-	} calls[] = {
-		{ "loopback_hip_version", (void **)&loopback_hip_version },
-		{ "hipGetLastError", (void **)&hipGetLastError },
-		{ "hipPeekAtLastError", (void **)&hipPeekAtLastError },
-		{ "hipGetDevice", (void **)&hipGetDevice },
-		{ "hipSetDevice", (void **)&hipSetDevice },
-		{ "hipHostRegister", (void **)&hipHostRegister },
-		{ "hipMemcpyDtoH", (void **)&hipMemcpyDtoH },
-		{ "hipStreamCreateWithFlags", (void **)&hipStreamCreateWithFlags },
-		{ "hipStreamDestroy", (void **)&hipStreamDestroy },
-		{ "hipStreamBeginCapture", (void **)&hipStreamBeginCapture },
-		{ "hipStreamEndCapture", (void **)&hipStreamEndCapture },
+	static const struct runtime_call calls[] = {
+		RUNTIME_CALL(loopback_hip_version),
+		RUNTIME_CALL(hipGetLastError),
+		RUNTIME_CALL(hipPeekAtLastError),
+		RUNTIME_CALL(hipGetDevice),
+		RUNTIME_CALL(hipSetDevice),
+		RUNTIME_CALL(hipHostRegister),
+		RUNTIME_CALL(hipMemcpyDtoH),
+		RUNTIME_CALL(hipStreamCreateWithFlags),
+		RUNTIME_CALL(hipStreamDestroy),
+		RUNTIME_CALL(hipStreamBeginCapture),
+		RUNTIME_CALL(hipStreamEndCapture),
 	};
-	size_t i;
 
 	(void)state;
-	assert_int_equal(loopback_load_from(LIBRARY, &loopback), 0);
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		*calls[i].function = dlsym(dlopen(LIBRARY, RTLD_NOW), calls[i].name);
-		assert_non_null(*calls[i].function);
-	}
+	LOAD_RUNTIME(LIBRARY, calls);
 	return 0;
 }
 
 static int setup(void **state)
 {
-	struct hugepin_options *options;
-
 	(void)state;
 	loopback.reset();
 	loopback.devices(2);
@@ -71,10 +50,7 @@ static int setup(void **state)
 	loopback_hip_version(0);
 	hipGetLastError();
 	assert_int_equal(hipSetDevice(0), 0);
-	assert_int_equal(hugepin_options_create(&options), 0);
-	assert_int_equal(hugepin_options_set(options, "runtime", "hip"), 0);
-	assert_int_equal(hugepin_context_create(options, &ctx), 0);
-	hugepin_options_destroy(options);
+	ctx = context_with("hip", NULL);
 	return 0;
 }
 
@@ -102,14 +78,6 @@ static struct hugepin_pool *pool_on(int device)
 	if (hugepin_pool_create_on(ctx, HUGEPIN_POOL_DEVICE, device, &pool))
 		fail_msg("%s", hugepin_error());
 	return pool;
-}
-
-static struct loopback_ledger ledger_now(void)
-{
-	struct loopback_ledger ledger;
-
-	loopback.ledger(&ledger);
-	return ledger;
 }
 
 static void assert_bytes(const void *at, int value, size_t bytes)

@@ -2,26 +2,16 @@
 /*
  * Pinned pools on an NPU that registers no host memory: what aclrtMallocHost gives in its place, on the stand-in AscendCL.
  */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "../loopback/loopback.h"
 #include "pool.h"
+#include "runtime_world.h"
 
 #define LIBRARY		"libascendcl.so"
 #define REGISTERS_NOTHING	2
 
-static struct loopback loopback;
 static struct hugepin_context *ctx;
 static struct hugepin_pool *pool;
 
@@ -32,23 +22,15 @@ static int (*aclrtCreateStream)(void **out);
 
 static int group_setup(void **state)
 {
-	static const struct {
-		const char *name;
-		void **function;
-	} calls[] = {
-		{ "loopback_acl_without", (void **)&loopback_acl_without },
-		{ "aclInit", (void **)&aclInit },
-		{ "aclrtSetDevice", (void **)&aclrtSetDevice },
-		{ "aclrtCreateStream", (void **)&aclrtCreateStream },
+	static const struct runtime_call calls[] = {
+		RUNTIME_CALL(loopback_acl_without),
+		RUNTIME_CALL(aclInit),
+		RUNTIME_CALL(aclrtSetDevice),
+		RUNTIME_CALL(aclrtCreateStream),
 	};
-	size_t i;
 
 	(void)state;
-	assert_int_equal(loopback_load_from(LIBRARY, &loopback), 0);
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		*calls[i].function = dlsym(dlopen(LIBRARY, RTLD_NOW), calls[i].name);
-		assert_non_null(*calls[i].function);
-	}
+	LOAD_RUNTIME(LIBRARY, calls);
 	return 0;
 }
 
@@ -60,14 +42,6 @@ static int setup(void **state)
 	assert_int_equal(aclInit(NULL), 0);
 	assert_int_equal(aclrtSetDevice(0), 0);
 	return 0;
-}
-
-static struct loopback_ledger ledger_now(void)
-{
-	struct loopback_ledger ledger;
-
-	loopback.ledger(&ledger);
-	return ledger;
 }
 
 static int teardown(void **state)
@@ -85,19 +59,13 @@ static int teardown(void **state)
 }
 
 /* Options in pairs, to a NULL. */
-static void begin(const char *key, ...)
+static void begin(const char *runtime, ...)
 {
-	struct hugepin_options *options;
 	va_list args;
 
-	assert_int_equal(hugepin_options_create(&options), 0);
-	assert_int_equal(hugepin_options_set(options, "runtime", "ascend"), 0);
-	va_start(args, key);
-	for (; key; key = va_arg(args, const char *))
-		assert_int_equal(hugepin_options_set(options, key, va_arg(args, const char *)), 0);
+	va_start(args, runtime);
+	ctx = vcontext_with(runtime, args);
 	va_end(args);
-	assert_int_equal(hugepin_context_create(options, &ctx), 0);
-	hugepin_options_destroy(options);
 	if (hugepin_pool_create(ctx, HUGEPIN_POOL_PINNED, &pool))
 		fail_msg("%s", hugepin_error());
 }
@@ -131,12 +99,6 @@ static struct hugepin_segment_info segment_of(const void *p)
 	return info;
 }
 
-static void assert_text(const char *part)
-{
-	if (!strstr(hugepin_error(), part))
-		fail_msg("\"%s\" does not have \"%s\"", hugepin_error(), part);
-}
-
 static bool is_all(const char *p, int value, size_t bytes)
 {
 	return p[0] == (char)value && !memcmp(p, p + 1, bytes - 1);
@@ -147,7 +109,7 @@ static void test_a_block_is_of_the_runtimes_own_memory_and_says_so(void **state)
 	char *p, *q;
 
 	(void)state;
-	begin(NULL);
+	begin("ascend", NULL);
 	p = take(HPI_MIB(3), HUGEPIN_ALLOC_ZERO);
 	assert_true(is_all(p, 0, HPI_MIB(3)));
 	assert_int_equal(segment_of(p).provider, HUGEPIN_PROVIDER_RUNTIME);
@@ -186,7 +148,7 @@ static void test_alignments_hold_wherever_the_memory_lies(void **state)
 	char *p;
 
 	(void)state;
-	begin(NULL);
+	begin("ascend", NULL);
 	for (alignment = 64; alignment <= HPI_MIB(16); alignment *= 2) {
 		p = hugepin_alloc_aligned(pool, alignment, 5000, 0);
 		assert_non_null(p);
@@ -204,7 +166,7 @@ static void test_segments_keep_apart(void **state)
 	size_t i;
 
 	(void)state;
-	begin("strategy", "needed", NULL);
+	begin("ascend", "strategy", "needed", NULL);
 	for (i = 0; i < 40; i++)
 		take(HPI_MIB(2), 0);
 	free_all();
@@ -221,7 +183,7 @@ static void test_segments_keep_apart(void **state)
 static void test_registering_is_tried_once(void **state)
 {
 	(void)state;
-	begin("pinned_ladder", "thp,base,runtime", NULL);
+	begin("ascend", "pinned_ladder", "thp,base,runtime", NULL);
 	take(HPI_MIB(2), 0);
 	assert_true(pool->cannot_register);
 	loopback.fail_nth("aclrtHostRegisterV2", 0, 507899);	/* would end the ladder */
@@ -232,7 +194,7 @@ static void test_registering_is_tried_once(void **state)
 static void test_a_ladder_of_the_programs_own_is_kept_to(void **state)
 {
 	(void)state;
-	begin("pinned_ladder", "base", NULL);
+	begin("ascend", "pinned_ladder", "base", NULL);
 	assert_null(hugepin_alloc(pool, HPI_MIB(2), 0));
 	assert_int_equal(errno, ENOMEM);
 	assert_text("207000");
@@ -247,7 +209,7 @@ static void test_where_memory_can_be_registered_it_is(void **state)
 
 	(void)state;
 	loopback_acl_without(0, 0, 0);
-	begin(NULL);
+	begin("ascend", NULL);
 	p = take(HPI_MIB(2), 0);
 	assert_int_not_equal(segment_of(p).provider, HUGEPIN_PROVIDER_RUNTIME);
 	assert_true(loopback.is_registered(segment_of(p).addr, segment_of(p).bytes));
@@ -274,7 +236,7 @@ static void test_growing_ahead_and_caps_hold(void **state)
 	char *p;
 
 	(void)state;
-	begin("pinned_cap", "64M", NULL);
+	begin("ascend", "pinned_cap", "64M", NULL);
 	assert_int_equal(hugepin_pool_grow(pool, HPI_MIB(32), 0), 0);
 	before = stats();
 	assert_int_equal(before.mapped_bytes, HPI_MIB(32));
@@ -291,13 +253,13 @@ static void test_a_plan_that_needs_an_extent_is_refused_whole(void **state)
 	struct hugepin_plan *plan = NULL;
 
 	(void)state;
-	begin("static_memory_policy", "3", NULL);
+	begin("ascend", "static_memory_policy", "3", NULL);
 	assert_int_equal(hugepin_plan_begin(pool, HPI_MIB(4), &plan), -ENOMEM);
 	assert_null(plan);
 	assert_int_equal(stats().mapped_bytes, 0);
 	assert_int_equal(hugepin_pool_destroy(pool), 0);
 	assert_int_equal(hugepin_context_destroy(ctx), 0);
-	begin(NULL);
+	begin("ascend", NULL);
 	assert_int_equal(hugepin_plan_begin(pool, HPI_MIB(4), &plan), 0);
 	assert_non_null(hugepin_plan_alloc(plan, HPI_MIB(1), 0));
 	hugepin_plan_end(plan);
@@ -309,7 +271,7 @@ static void test_a_block_behind_a_fence_waits(void **state)
 	void *stream, *p;
 
 	(void)state;
-	begin(NULL);
+	begin("ascend", NULL);
 	p = take(HPI_MIB(2), 0);
 	assert_int_equal(aclrtCreateStream(&stream), 0);
 	loopback.work(stream);
@@ -342,7 +304,7 @@ static void test_snapshots_show_it(void **state)
 	struct text text = { 0 };
 
 	(void)state;
-	begin(NULL);
+	begin("ascend", NULL);
 	take(HPI_MIB(2), 0);
 	assert_int_equal(hugepin_pool_snapshot(pool, HUGEPIN_SNAPSHOT_JSON, append, &text), 0);
 	assert_non_null(strstr(text.at, "\"runtime\""));
@@ -361,7 +323,7 @@ static void test_a_child_frees_nothing_of_its_parents(void **state)
 	char *p;
 
 	(void)state;
-	begin(NULL);
+	begin("ascend", NULL);
 	p = take(HPI_MIB(2), HUGEPIN_ALLOC_ZERO);
 	child = fork();
 	if (!child)
@@ -382,7 +344,7 @@ static void test_every_failure_of_every_call_leaves_nothing(void **state)
 	void *p;
 
 	(void)state;
-	begin("pinned_ladder", "runtime", NULL);
+	begin("ascend", "pinned_ladder", "runtime", NULL);
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		for (nth = 1; nth < 20; nth++) {
 			loopback.fail_nth(calls[i], nth, 507899);
@@ -408,7 +370,7 @@ static void test_every_failure_of_every_call_leaves_nothing(void **state)
 static void test_a_shortage_of_the_runtime_is_one_of_memory(void **state)
 {
 	(void)state;
-	begin("pinned_ladder", "runtime", NULL);
+	begin("ascend", "pinned_ladder", "runtime", NULL);
 	loopback.limit(HPI_MIB(8));
 	assert_null(hugepin_alloc(pool, HPI_MIB(8), 0));
 	assert_int_equal(errno, ENOMEM);

@@ -2,34 +2,22 @@
 /* Registration: chunks, threads, all or nothing, the registry, a runtime that refuses to let go or shuts down. */
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <grp.h>
 #include <linux/memfd.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "../loopback/loopback.h"
-#include "internal.h"
 #include "locked.h"
+#include "runtime_world.h"
 
 #define MEMORY_BYTES	HPI_MIB(64)
 #define PAGE		((uint64_t)4096)
 #define NR_2M		"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
-static struct loopback loopback;
 static struct hugepin_context *ctx;
 static char *memory;			/* 1G-aligned, so that chunk borders are where the tests expect them */
 
@@ -40,24 +28,20 @@ static int (*cuDevicePrimaryCtxReset)(int device);
 static int (*cuMemHostRegister)(void *p, size_t bytes, unsigned int flags);
 static int (*cuMemHostUnregister)(void *p);
 
-static void find(void **function, const char *name)
-{
-	*function = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-	assert_non_null(*function);
-}
-
 static int group_setup(void **state)
 {
+	static const struct runtime_call calls[] = {
+		RUNTIME_CALL(cuInit),
+		RUNTIME_CALL(cuCtxSetCurrent),
+		RUNTIME_CALL(cuDevicePrimaryCtxRetain),
+		{ "cuDevicePrimaryCtxReset_v2", (void **)&cuDevicePrimaryCtxReset },
+		{ "cuMemHostRegister_v2", (void **)&cuMemHostRegister },
+		RUNTIME_CALL(cuMemHostUnregister),
+	};
 	char *p;
 
 	(void)state;
-	assert_int_equal(loopback_load(&loopback), 0);
-	find((void **)&cuInit, "cuInit");
-	find((void **)&cuCtxSetCurrent, "cuCtxSetCurrent");
-	find((void **)&cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
-	find((void **)&cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset_v2");
-	find((void **)&cuMemHostRegister, "cuMemHostRegister_v2");
-	find((void **)&cuMemHostUnregister, "cuMemHostUnregister");
+	LOAD_RUNTIME("libcuda.so.1", calls);
 	p = mmap(NULL, 2 * HPI_1G, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(p, MAP_FAILED);
 	memory = (char *)hpi_round_up((uintptr_t)p, HPI_1G);
@@ -76,16 +60,7 @@ static void program_starts_cuda(void)
 
 static struct hugepin_context *context(const char *runtime, const char *chunk, const char *threads)
 {
-	struct hugepin_options *options;
-	struct hugepin_context *made;
-
-	assert_int_equal(hugepin_options_create(&options), 0);
-	assert_int_equal(hugepin_options_set(options, "runtime", runtime), 0);
-	assert_int_equal(hugepin_options_set(options, "register_chunk", chunk), 0);
-	assert_int_equal(hugepin_options_set(options, "register_threads", threads), 0);
-	assert_int_equal(hugepin_context_create(options, &made), 0);
-	hugepin_options_destroy(options);
-	return made;
+	return context_with(runtime, "register_chunk", chunk, "register_threads", threads, NULL);
 }
 
 static void restart(const char *runtime, const char *chunk, const char *threads)
@@ -118,29 +93,15 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct loopback_ledger ledger(void)
-{
-	struct loopback_ledger l;
-
-	loopback.ledger(&l);
-	return l;
-}
-
-static void assert_text(const char *part)
-{
-	if (!strstr(hugepin_error(), part))
-		fail_msg("\"%s\" does not have \"%s\"", hugepin_error(), part);
-}
-
 /* ---- chunks ---- */
 
 static void test_a_range_is_registered_in_chunks_and_found_whole(void **state)
 {
 	(void)state;
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(7)), 0);
-	assert_int_equal(ledger().registrations, 4);
-	assert_int_equal(ledger().largest_bytes, HPI_2M);
-	assert_int_equal(ledger().live_bytes, HPI_MIB(7));
+	assert_int_equal(ledger_now().registrations, 4);
+	assert_int_equal(ledger_now().largest_bytes, HPI_2M);
+	assert_int_equal(ledger_now().live_bytes, HPI_MIB(7));
 	assert_true(loopback.is_registered(memory, HPI_MIB(7)));
 	assert_true(hpi_registry_has(ctx->registry, memory + HPI_MIB(3) + 5, HPI_MIB(4) - 5));
 	assert_false(hpi_registry_has(ctx->registry, memory, HPI_MIB(7) + 1));
@@ -154,7 +115,7 @@ static void test_chunks_end_at_multiples_of_their_size(void **state)
 	(void)state;
 	/* begins 1 MiB before a border: 1 + 2 + 2 + 1 */
 	assert_int_equal(hpi_register_range(ctx, memory + HPI_MIB(1), HPI_MIB(6)), 0);
-	assert_int_equal(ledger().registrations, 4);
+	assert_int_equal(ledger_now().registrations, 4);
 	assert_int_equal(cuMemHostRegister(memory + HPI_MIB(2), PAGE, 0), 712);
 	assert_int_equal(cuMemHostUnregister(memory + HPI_MIB(2) + PAGE), 1);	/* interior: a chunk begins at 2 MiB */
 	assert_int_equal(hpi_unregister_range(ctx, memory + HPI_MIB(1), HPI_MIB(6)), 0);
@@ -173,8 +134,8 @@ static void test_a_chunk_too_big_for_the_runtime_is_halved(void **state)
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		assert_int_equal(hpi_register_range(ctx, memory, sizes[i]), 0);
 		assert_string_equal(hugepin_error(), "");
-		assert_true(ledger().largest_bytes <= limit);
-		assert_int_equal(ledger().live_bytes, sizes[i]);
+		assert_true(ledger_now().largest_bytes <= limit);
+		assert_int_equal(ledger_now().live_bytes, sizes[i]);
 		assert_true(loopback.is_registered(memory, sizes[i]));
 		assert_int_equal(hpi_unregister_range(ctx, memory, sizes[i]), 0);
 	}
@@ -188,8 +149,8 @@ static void test_halving_ends_at_2m(void **state)
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(16)), -EIO);
 	assert_text("CUDA_ERROR_OUT_OF_MEMORY");
 	assert_text("chunk of 2097152 bytes at offset 0");
-	assert_int_equal(ledger().calls, 4);		/* 16, 8, 4, 2 MiB */
-	assert_int_equal(ledger().registrations, 0);
+	assert_int_equal(ledger_now().calls, 4);		/* 16, 8, 4, 2 MiB */
+	assert_int_equal(ledger_now().registrations, 0);
 	assert_false(hpi_registry_has(ctx->registry, memory, 1));
 }
 
@@ -210,8 +171,8 @@ static void test_a_failure_rolls_back(void **state)
 			assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(16)), failures[i].err);
 			assert_text("registering 16777216 bytes");
 			assert_text("with cuda");
-			assert_int_equal(ledger().live, 0);
-			assert_int_equal(ledger().misuses, 0);
+			assert_int_equal(ledger_now().live, 0);
+			assert_int_equal(ledger_now().misuses, 0);
 			assert_false(hpi_registry_has(ctx->registry, memory, 1));
 			assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(16)), 0);
 			assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(16)), 0);
@@ -238,19 +199,19 @@ static void test_every_failure_leaves_all_or_nothing(void **state)
 			assert_int_equal(hpi_registry_has(ctx->registry, memory, HPI_MIB(16)), !err);
 			assert_int_equal(loopback.is_registered(memory, HPI_MIB(16)), !err);
 			if (err)
-				assert_int_equal(ledger().live, 0);
+				assert_int_equal(ledger_now().live, 0);
 			if (!err && hpi_unregister_range(ctx, memory, HPI_MIB(16))) {
 				failures++;
-				assert_true(ledger().live > 0);		/* held, so booked: nobody else gets it */
+				assert_true(ledger_now().live > 0);		/* held, so booked: nobody else gets it */
 				assert_int_equal(hpi_register_range(ctx, memory, PAGE), -EEXIST);
 				assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(16)), 0);
 			}
 			loopback.fail_clear();
-			assert_int_equal(ledger().live, 0);
+			assert_int_equal(ledger_now().live, 0);
 		}
 		assert_in_range(failures, 1, 24);
 	}
-	assert_int_equal(ledger().misuses, 0);
+	assert_int_equal(ledger_now().misuses, 0);
 }
 
 static char progress[128];
@@ -302,7 +263,7 @@ static void test_bad_ranges_are_refused(void **state)
 	assert_int_equal(hpi_register_range(ctx, memory + 64, PAGE), -EINVAL);
 	assert_int_equal(hpi_register_range(ctx, memory, 100), -EINVAL);
 	assert_int_equal(hpi_register_range(ctx, memory, UINT64_MAX - PAGE + 1), -EINVAL);
-	assert_int_equal(ledger().calls, 0);
+	assert_int_equal(ledger_now().calls, 0);
 }
 
 /* ---- threads ---- */
@@ -313,14 +274,14 @@ static void test_chunks_are_registered_side_by_side(void **state)
 	restart("cuda", "2M", "4");
 	loopback.delay(20000);
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(32)), 0);
-	assert_true(ledger().most_parallel > 1);
-	assert_true(ledger().most_parallel <= 4);
+	assert_true(ledger_now().most_parallel > 1);
+	assert_true(ledger_now().most_parallel <= 4);
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(32)), 0);
 	restart("cuda", "2M", "1");
 	loopback.delay(1000);
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(32)), 0);
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(32)), 0);
-	assert_int_equal(ledger().most_parallel, 1);
+	assert_int_equal(ledger_now().most_parallel, 1);
 }
 
 /* Threads besides this and the main one, and how many of them have every signal blocked that can be. */
@@ -403,7 +364,7 @@ static void test_threads_register_their_own_ranges_at_once(void **state)
 		assert_int_equal(pthread_join(threads[i], &result), 0);
 		assert_non_null(result);
 	}
-	assert_int_equal(ledger().misuses, 0);
+	assert_int_equal(ledger_now().misuses, 0);
 }
 
 /* ---- the registry ---- */
@@ -420,12 +381,12 @@ static void test_overlaps_are_refused_without_the_runtime(void **state)
 
 	(void)state;
 	assert_int_equal(hpi_register_range(ctx, memory + HPI_MIB(8), HPI_MIB(4)), 0);
-	calls = ledger().calls;
+	calls = ledger_now().calls;
 	for (i = 0; i < sizeof(overlaps) / sizeof(overlaps[0]); i++) {
 		assert_int_equal(hpi_register_range(ctx, memory + overlaps[i].offset, overlaps[i].bytes), -EEXIST);
 		assert_text("overlaps 4194304 bytes");
 	}
-	assert_int_equal(ledger().calls, calls);
+	assert_int_equal(ledger_now().calls, calls);
 	/* neighbours are fine, and are found as one */
 	assert_int_equal(hpi_register_range(ctx, memory + HPI_MIB(12), HPI_MIB(2)), 0);
 	assert_int_equal(hpi_register_range(ctx, memory + HPI_MIB(4), HPI_MIB(4)), 0);
@@ -443,7 +404,7 @@ static void test_what_the_program_registered_is_left_alone(void **state)
 	assert_int_equal(cuMemHostRegister(memory + HPI_MIB(4), PAGE, 0), 0);
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(8)), -EEXIST);
 	assert_text("the program has registered a part of it");
-	assert_int_equal(ledger().live_bytes, PAGE);
+	assert_int_equal(ledger_now().live_bytes, PAGE);
 	assert_int_equal(cuMemHostUnregister(memory + HPI_MIB(4)), 0);
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(8)), 0);
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(8)), 0);
@@ -459,7 +420,7 @@ static void test_only_exact_ranges_are_unregistered_and_once(void **state)
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(8)), 0);
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(8)), -ENOENT);
 	assert_text("no such range");
-	assert_int_equal(ledger().misuses, 0);
+	assert_int_equal(ledger_now().misuses, 0);
 }
 
 struct model {
@@ -514,11 +475,11 @@ static void test_a_refused_unregistration_stays_booked_and_can_be_tried_again(vo
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(8)), -EIO);
 	assert_text("must stay mapped");
 	assert_text("chunk of 2097152 bytes at offset 2097152");
-	assert_int_equal(ledger().live, 1);		/* the others were let go */
+	assert_int_equal(ledger_now().live, 1);		/* the others were let go */
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(8)), -EEXIST);
 	assert_false(hpi_registry_has(ctx->registry, memory, HPI_MIB(8)));
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(8)), 0);
-	assert_int_equal(ledger().misuses, 0);
+	assert_int_equal(ledger_now().misuses, 0);
 }
 
 static void test_a_roll_back_that_fails_stays_booked(void **state)
@@ -530,7 +491,7 @@ static void test_a_roll_back_that_fails_stays_booked(void **state)
 	assert_text("CUDA_ERROR_INVALID_VALUE");
 	assert_text("rolling back");
 	assert_text("must stay mapped");
-	assert_int_equal(ledger().live, 1);
+	assert_int_equal(ledger_now().live, 1);
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(8)), 0);
 	assert_int_equal(hpi_register_range(ctx, memory, HPI_MIB(8)), 0);
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(8)), 0);
@@ -574,7 +535,7 @@ static void test_registrations_that_went_with_their_context_are_done(void **stat
 	assert_int_equal(hpi_unregister_range(ctx, memory, HPI_MIB(4)), 0);
 	hugepin_log_set(NULL, NULL, HUGEPIN_LOG_ERROR);
 	assert_int_equal(warnings, 2);
-	assert_int_equal(ledger().dropped, 2);
+	assert_int_equal(ledger_now().dropped, 2);
 }
 
 /* ---- the end of the process ---- */
@@ -661,7 +622,7 @@ static void test_a_child_of_a_fork_neither_registers_nor_unregisters(void **stat
 		bool refused = hpi_unregister_range(ctx, memory, HPI_MIB(4)) == -EPERM &&
 			       hpi_register_range(ctx, memory + HPI_MIB(8), HPI_MIB(4)) == -EPERM;
 
-		_exit(refused && ledger().live == 2 && !hugepin_context_destroy(ctx) ? 0 : 1);
+		_exit(refused && ledger_now().live == 2 && !hugepin_context_destroy(ctx) ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Runtime ascend on the stand-in: which call registers, contexts of threads, fences, memory in 2M and 1G pages. */
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
 
-#include <cmocka.h>
-
-#include "../loopback/loopback.h"
-#include "internal.h"
+#include "runtime_world.h"
 
 #define LIBRARY		"libascendcl.so"
 #define MEMORY_BYTES	HPI_MIB(16)
 
-static struct loopback loopback;
 static struct hugepin_context *ctx;
 static char *memory;
 static const struct hpi_runtime *ascend = &hpi_runtime_ascend;
@@ -37,52 +26,36 @@ static int (*aclrtMemcpy)(void *to, size_t room, const void *from, size_t count,
 
 static int group_setup(void **state)
 {
-	static const struct {
-		const char *name;
-		void **function;
-	} calls[] = {
-		{ "loopback_acl_without", (void **)&loopback_acl_without },
-		{ "aclInit", (void **)&aclInit },
-		{ "aclrtSetDevice", (void **)&aclrtSetDevice },
-		{ "aclrtResetDeviceForce", (void **)&aclrtResetDeviceForce },
-		{ "aclrtGetCurrentContext", (void **)&aclrtGetCurrentContext },
-		{ "aclrtSetCurrentContext", (void **)&aclrtSetCurrentContext },
-		{ "aclrtHostRegisterV2", (void **)&aclrtHostRegisterV2 },
-		{ "aclrtHostUnregister", (void **)&aclrtHostUnregister },
-		{ "aclrtCreateStream", (void **)&aclrtCreateStream },
-		{ "aclmdlRICaptureBegin", (void **)&aclmdlRICaptureBegin },
-		{ "aclmdlRICaptureEnd", (void **)&aclmdlRICaptureEnd },
-		{ "aclrtMemcpy", (void **)&aclrtMemcpy },
+	static const struct runtime_call calls[] = {
+		RUNTIME_CALL(loopback_acl_without),
+		RUNTIME_CALL(aclInit),
+		RUNTIME_CALL(aclrtSetDevice),
+		RUNTIME_CALL(aclrtResetDeviceForce),
+		RUNTIME_CALL(aclrtGetCurrentContext),
+		RUNTIME_CALL(aclrtSetCurrentContext),
+		RUNTIME_CALL(aclrtHostRegisterV2),
+		RUNTIME_CALL(aclrtHostUnregister),
+		RUNTIME_CALL(aclrtCreateStream),
+		RUNTIME_CALL(aclmdlRICaptureBegin),
+		RUNTIME_CALL(aclmdlRICaptureEnd),
+		RUNTIME_CALL(aclrtMemcpy),
 	};
-	size_t i;
 
 	(void)state;
-	assert_int_equal(loopback_load_from(LIBRARY, &loopback), 0);
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		*calls[i].function = dlsym(dlopen(LIBRARY, RTLD_NOW), calls[i].name);
-		assert_non_null(*calls[i].function);
-	}
-	memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(memory, MAP_FAILED);
+	LOAD_RUNTIME(LIBRARY, calls);
+	memory = map_memory(MEMORY_BYTES);
 	return 0;
 }
 
 static int setup(void **state)
 {
-	struct hugepin_options *options;
-
 	(void)state;
 	loopback.reset();
 	loopback.devices(2);
 	loopback_acl_without(0, 0, 0);
 	assert_int_equal(aclInit(NULL), 0);
 	assert_int_equal(aclrtSetDevice(0), 0);
-	assert_int_equal(hugepin_options_create(&options), 0);
-	assert_int_equal(hugepin_options_set(options, "runtime", "ascend"), 0);
-	assert_int_equal(hugepin_options_set(options, "register_chunk", "2M"), 0);
-	assert_int_equal(hugepin_options_set(options, "register_threads", "2"), 0);
-	assert_int_equal(hugepin_context_create(options, &ctx), 0);
-	hugepin_options_destroy(options);
+	ctx = context_with("ascend", "register_chunk", "2M", "register_threads", "2", NULL);
 	return 0;
 }
 
@@ -100,12 +73,6 @@ static int teardown(void **state)
 	assert_int_equal(ledger.device_bytes, 0);
 	assert_int_equal(ledger.device_reserved_bytes, 0);
 	return 0;
-}
-
-static void assert_text(const char *part)
-{
-	if (!strstr(hugepin_error(), part))
-		fail_msg("\"%s\" does not have \"%s\"", hugepin_error(), part);
 }
 
 static void assert_registers(void)

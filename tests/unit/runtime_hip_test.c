@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Runtime hip on the stand-in: registration, the program's last error as it was, fences, devices. */
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
 
-#include <cmocka.h>
-
-#include "../loopback/loopback.h"
-#include "internal.h"
+#include "runtime_world.h"
 
 #define LIBRARY		"libamdhip64.so.7"
 #define MEMORY_BYTES	HPI_MIB(16)
 
-static struct loopback loopback;
 static struct hugepin_context *ctx;
 static char *memory;
 static const struct hpi_runtime *hip = &hpi_runtime_hip;
@@ -36,51 +25,35 @@ static int (*hipStreamEndCapture)(void *stream, void **graph);
 
 static int group_setup(void **state)
 {
-	static const struct {
-		const char *name;
-		void **function;
-	} calls[] = {
-		{ "loopback_hip_older", (void **)&loopback_hip_older },
-		{ "hipGetLastError", (void **)&hipGetLastError },
-		{ "hipPeekAtLastError", (void **)&hipPeekAtLastError },
-		{ "hipGetDevice", (void **)&hipGetDevice },
-		{ "hipSetDevice", (void **)&hipSetDevice },
-		{ "hipDeviceReset", (void **)&hipDeviceReset },
-		{ "hipHostRegister", (void **)&hipHostRegister },
-		{ "hipHostUnregister", (void **)&hipHostUnregister },
-		{ "hipStreamCreateWithFlags", (void **)&hipStreamCreateWithFlags },
-		{ "hipStreamBeginCapture", (void **)&hipStreamBeginCapture },
-		{ "hipStreamEndCapture", (void **)&hipStreamEndCapture },
+	static const struct runtime_call calls[] = {
+		RUNTIME_CALL(loopback_hip_older),
+		RUNTIME_CALL(hipGetLastError),
+		RUNTIME_CALL(hipPeekAtLastError),
+		RUNTIME_CALL(hipGetDevice),
+		RUNTIME_CALL(hipSetDevice),
+		RUNTIME_CALL(hipDeviceReset),
+		RUNTIME_CALL(hipHostRegister),
+		RUNTIME_CALL(hipHostUnregister),
+		RUNTIME_CALL(hipStreamCreateWithFlags),
+		RUNTIME_CALL(hipStreamBeginCapture),
+		RUNTIME_CALL(hipStreamEndCapture),
 	};
-	size_t i;
 
 	(void)state;
-	assert_int_equal(loopback_load_from(LIBRARY, &loopback), 0);
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		*calls[i].function = dlsym(dlopen(LIBRARY, RTLD_NOW), calls[i].name);
-		assert_non_null(*calls[i].function);
-	}
-	memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(memory, MAP_FAILED);
+	LOAD_RUNTIME(LIBRARY, calls);
+	memory = map_memory(MEMORY_BYTES);
 	return 0;
 }
 
 static int setup(void **state)
 {
-	struct hugepin_options *options;
-
 	(void)state;
 	loopback.reset();
 	loopback.devices(2);
 	loopback_hip_older(0);
 	hipGetLastError();
 	assert_int_equal(hipSetDevice(0), 0);
-	assert_int_equal(hugepin_options_create(&options), 0);
-	assert_int_equal(hugepin_options_set(options, "runtime", "hip"), 0);
-	assert_int_equal(hugepin_options_set(options, "register_chunk", "2M"), 0);
-	assert_int_equal(hugepin_options_set(options, "register_threads", "2"), 0);
-	assert_int_equal(hugepin_context_create(options, &ctx), 0);
-	hugepin_options_destroy(options);
+	ctx = context_with("hip", "register_chunk", "2M", "register_threads", "2", NULL);
 	return 0;
 }
 

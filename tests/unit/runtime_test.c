@@ -1,30 +1,18 @@
 // SPDX-License-Identifier: MIT
 /* Runtimes: the stand-in driver is what it says it is, cuda uses only what the program made, none locks. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <grp.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "../loopback/loopback.h"
-#include "internal.h"
 #include "locked.h"
+#include "runtime_world.h"
 
 #define MEMORY_BYTES	HPI_MIB(16)
 
-static struct loopback loopback;
 static char *memory;
 static const struct hpi_runtime *cuda = &hpi_runtime_cuda, *none = &hpi_runtime_none;
 
@@ -43,31 +31,27 @@ static int (*cuMemFreeHost)(void *p);
 static int (*cuMemHostGetFlags)(unsigned int *flags, void *p);
 static int (*cuMemHostGetDevicePointer)(unsigned long long *device, void *p, unsigned int flags);
 
-static void find(void **function, const char *name)
-{
-	*function = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-	assert_non_null(*function);
-}
-
 static int group_setup(void **state)
 {
+	static const struct runtime_call calls[] = {
+		RUNTIME_CALL(cuInit),
+		RUNTIME_CALL(cuDeviceGetCount),
+		RUNTIME_CALL(cuCtxGetCurrent),
+		RUNTIME_CALL(cuCtxSetCurrent),
+		RUNTIME_CALL(cuDevicePrimaryCtxGetState),
+		RUNTIME_CALL(cuDevicePrimaryCtxRetain),
+		{ "cuDevicePrimaryCtxRelease_v2", (void **)&cuDevicePrimaryCtxRelease },
+		{ "cuMemHostRegister_v2", (void **)&cuMemHostRegister },
+		RUNTIME_CALL(cuMemHostUnregister),
+		RUNTIME_CALL(cuMemHostAlloc),
+		RUNTIME_CALL(cuMemFreeHost),
+		RUNTIME_CALL(cuMemHostGetFlags),
+		{ "cuMemHostGetDevicePointer_v2", (void **)&cuMemHostGetDevicePointer },
+	};
+
 	(void)state;
-	assert_int_equal(loopback_load(&loopback), 0);
-	find((void **)&cuInit, "cuInit");
-	find((void **)&cuDeviceGetCount, "cuDeviceGetCount");
-	find((void **)&cuCtxGetCurrent, "cuCtxGetCurrent");
-	find((void **)&cuCtxSetCurrent, "cuCtxSetCurrent");
-	find((void **)&cuDevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState");
-	find((void **)&cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
-	find((void **)&cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
-	find((void **)&cuMemHostRegister, "cuMemHostRegister_v2");
-	find((void **)&cuMemHostUnregister, "cuMemHostUnregister");
-	find((void **)&cuMemHostAlloc, "cuMemHostAlloc");
-	find((void **)&cuMemFreeHost, "cuMemFreeHost");
-	find((void **)&cuMemHostGetFlags, "cuMemHostGetFlags");
-	find((void **)&cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2");
-	memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(memory, MAP_FAILED);
+	LOAD_RUNTIME("libcuda.so.1", calls);
+	memory = map_memory(MEMORY_BYTES);
 	return cuda->load();
 }
 
@@ -84,12 +68,6 @@ static int teardown(void **state)
 	hpi_sys_fault = NULL;
 	loopback.reset();
 	return 0;
-}
-
-static void assert_text(const char *part)
-{
-	if (!strstr(hugepin_error(), part))
-		fail_msg("\"%s\" does not have \"%s\"", hugepin_error(), part);
 }
 
 /* As a program after its first CUDA call: the primary context is active and this thread's. */
