@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Providers: all or nothing, resident, in the place of a reservation, told as they are. kmod against the stand-in for
- * the module; hugetlb against the kernel's own pages (skipped where nr_hugepages may not be written); base as it is.
+ * the module; hugetlb against the kernel's own pages (skipped where nr_hugepages may not be written or others use such
+ * pages); base as it is.
  */
 #include <errno.h>
 #include <dirent.h>
@@ -25,54 +26,17 @@
 
 #include "fake_module.h"
 #include "internal.h"
+#include "kernel_pages.h"
 #include "tree.h"
-
-#define NR_2M	"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
 static struct hugepin_context *ctx;
 static struct hpi_policy local = { .policy = HUGEPIN_NODES_PREFERRED };
 static struct hpi_policy bind_0 = { .policy = HUGEPIN_NODES_BIND, .nodes = { { 1 } } };
-static char nr_before[32];
-static bool nr_writable;
 
 static void assert_text(const char *part)
 {
 	if (!strstr(hugepin_error(), part))
 		fail_msg("\"%s\" does not have \"%s\"", hugepin_error(), part);
-}
-
-/* Pages of the kernel's 2M pool; what was there comes back at the end. */
-static void need_2m(unsigned int pages)
-{
-	char text[32];
-
-	if (!nr_writable)
-		skip();
-	snprintf(text, sizeof(text), "%u", pages);
-	assert_int_equal(hpi_sys_write_file(NR_2M, text), 0);
-	assert_int_equal(hpi_sys_read_file(NR_2M, text, sizeof(text)), 0);
-	assert_int_equal(atoi(text), pages);
-}
-
-static unsigned int free_2m(void)
-{
-	struct hpi_hugetlb_pool pool;
-
-	assert_int_equal(hpi_hugetlb_pool_read("", HPI_2M, &pool), 0);
-	return (unsigned int)pool.free_pages;
-}
-
-static int group_setup(void **state)
-{
-	(void)state;
-	nr_writable = !hpi_sys_read_file(NR_2M, nr_before, sizeof(nr_before)) && !access(NR_2M, W_OK);
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	return nr_writable ? hpi_sys_write_file(NR_2M, nr_before) : 0;
 }
 
 static int load(void **state)
@@ -294,11 +258,11 @@ static void test_hugetlb_gives_resident_pages_over_a_reservation(void **state)
 	assert_int_equal(m.provider, HUGEPIN_PROVIDER_HUGETLB);
 	assert_int_equal(m.bytes_2m, 4 * HPI_2M);
 	assert_true(m.node >= 0);
-	assert_int_equal(free_2m(), 4);
+	assert_free_2m(4);
 	assert_resident_and_zero(&m);
 	assert_int_equal(hpi_provider_hugetlb.unmap(ctx, &m, true), 0);
 	assert_string_equal(mode_at(r.addr), "---p");
-	assert_int_equal(free_2m(), 8);
+	assert_free_2m(8);
 }
 
 /* C013: the pool is exhausted; the answer is an error with numbers, not a SIGBUS at the touch. */
@@ -314,7 +278,7 @@ static void test_hugetlb_short_of_pages_is_an_error_with_numbers(void **state)
 	assert_text("asked 16 pages of 2M, 8 free of 8, 0 of them reserved");
 	assert_text("nr_hugepages");
 	assert_string_equal(mode_at(r.addr), "---p");
-	assert_int_equal(free_2m(), 8);
+	assert_free_2m(8);
 	assert_int_equal(open_files(), files);
 }
 
@@ -336,7 +300,7 @@ static void test_hugetlb_short_at_the_touch_gives_everything_back(void **state)
 		assert_text("8 free of 8, 0 of them reserved");
 		assert_text("bound to nodes 0 with 8 free");
 		assert_string_equal(mode_at(r.addr), "---p");
-		assert_int_equal(free_2m(), 8);
+		assert_free_2m(8);
 	}
 	fail_at("madvise", EIO);
 	assert_int_equal(hpi_provider_hugetlb.map(ctx, &r, &m), -EIO);
@@ -351,7 +315,7 @@ static void test_hugetlb_on_a_kernel_that_cannot_populate(void **state)
 	need_2m(8);
 	fail_at("madvise", EINVAL);
 	assert_int_equal(hpi_provider_hugetlb.map(ctx, &r, &m), 0);
-	assert_int_equal(free_2m(), 4);
+	assert_free_2m(4);
 	assert_resident_and_zero(&m);
 	assert_int_equal(hpi_provider_hugetlb.unmap(ctx, &m, false), 0);
 }
@@ -457,7 +421,7 @@ static void test_hugetlb_takes_a_mount_and_stays_silent(void **state)
 	if (WEXITSTATUS(status) == 77)
 		skip();
 	assert_int_equal(status, 0);
-	assert_int_equal(free_2m(), 16);
+	assert_free_2m(16);
 }
 
 static unsigned int memfds, opens;
@@ -769,5 +733,5 @@ int main(void)
 		TEST(test_local_is_the_nearest_node_with_memory),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, begin_2m, end_2m);
 }

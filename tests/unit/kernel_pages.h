@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel's own 2M pages, for tests that need some. They are the machine's: where others use them a test is skipped and
+ * says so. What a test has leaked is its own, and fails it.
+ */
+#ifndef HUGEPIN_TESTS_KERNEL_PAGES_H
+#define HUGEPIN_TESTS_KERNEL_PAGES_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define NR_2M	"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+
+static char nr_2m_before[32];			/* "": it may not be written */
+static unsigned int nr_2m;			/* as the test has set it */
+
+static inline int begin_2m(void **state)
+{
+	(void)state;
+	if (hpi_sys_read_file(NR_2M, nr_2m_before, sizeof(nr_2m_before)) || access(NR_2M, W_OK))
+		nr_2m_before[0] = '\0';
+	return 0;
+}
+
+static inline int end_2m(void **state)
+{
+	(void)state;
+	return nr_2m_before[0] ? hpi_sys_write_file(NR_2M, nr_2m_before) : 0;
+}
+
+static inline struct hpi_hugetlb_pool pool_2m(void)
+{
+	struct hpi_hugetlb_pool pool;
+
+	assert_int_equal(hpi_hugetlb_pool_read("", HPI_2M, &pool), 0);
+	return pool;
+}
+
+/* Whether this process maps such pages, or has a file of them open. */
+static inline bool holds_2m(void)
+{
+	char text[32], path[64], link[64];
+	struct dirent *entry;
+	DIR *dir = opendir("/proc/self/fd");
+	bool holds = false;
+	ssize_t length;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%.16s", entry->d_name);
+		length = readlink(path, link, sizeof(link) - 1);
+		link[length > 0 ? length : 0] = '\0';
+		holds |= !strncmp(link, "/memfd:hugepin ", 15);
+	}
+	closedir(dir);
+	assert_int_equal(hpi_sys_read_field("/proc/self/status", "HugetlbPages:", text, sizeof(text)), 0);
+	return holds || strtoul(text, NULL, 10);
+}
+
+/* To be called where this process holds none. */
+static inline void skip_if_others_use_2m(void)
+{
+	struct hpi_hugetlb_pool pool = pool_2m();
+
+	if (pool.total_pages == nr_2m && pool.free_pages == nr_2m && !pool.reserved_pages)
+		return;
+	assert_false(holds_2m());
+	print_message("others use the kernel's 2M pages: set to %u, there are %llu, %llu free, %llu reserved\n", nr_2m,
+		      (unsigned long long)pool.total_pages, (unsigned long long)pool.free_pages,
+		      (unsigned long long)pool.reserved_pages);
+	skip();
+}
+
+/* So many pages, all of them free; end_2m() puts back what was there. */
+static inline void need_2m(unsigned int pages)
+{
+	char text[32];
+
+	if (!nr_2m_before[0]) {
+		print_message(NR_2M " may not be written\n");
+		skip();
+	}
+	nr_2m = pages;
+	snprintf(text, sizeof(text), "%u", pages);
+	assert_int_equal(hpi_sys_write_file(NR_2M, text), 0);
+	skip_if_others_use_2m();
+}
+
+static inline void assert_free_2m(unsigned int pages)
+{
+	if (pages == nr_2m)
+		skip_if_others_use_2m();
+	assert_int_equal(pool_2m().free_pages, pages);
+}
+
+#endif /* HUGEPIN_TESTS_KERNEL_PAGES_H */
