@@ -22,6 +22,8 @@
 #define HPI_2M		HPI_MIB(2)
 #define HPI_1G		HPI_GIB(1)
 
+#define HPI_PLURAL(n)	((n) == 1 ? "" : "s")	/* "%llu page%s" */
+
 #define HPI_STRUCT_MAX	4096	/* a caller's struct is not longer: such a size was never set */
 
 static inline uint64_t hpi_round_up(uint64_t n, uint64_t to) { return (n + to - 1) & ~(to - 1); }	/* no wrap check */
@@ -105,6 +107,7 @@ struct hpi_nodes {
 };
 int hpi_nodes_parse(const char *text, struct hpi_nodes *out);		/* "0-3,8"; empty is -EINVAL */
 int hpi_nodes_format(const struct hpi_nodes *nodes, char *buffer, size_t size);	/* "0-3,8"; length as of snprintf() */
+int hpi_nodes_name(const struct hpi_nodes *nodes, char *buffer, size_t size);	/* "node 3", "nodes 0-3,8"; the same */
 static inline bool hpi_nodes_has(const struct hpi_nodes *n, unsigned int id)
 {
 	return id < HPI_NODES_MAX && (n->bits[id / 64] >> (id % 64) & 1);

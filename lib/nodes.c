@@ -80,6 +80,13 @@ int hpi_nodes_format(const struct hpi_nodes *nodes, char *buffer, size_t size)
 	return (int)used;
 }
 
+int hpi_nodes_name(const struct hpi_nodes *nodes, char *buffer, size_t size)
+{
+	size_t used = (size_t)snprintf(buffer, size, hpi_nodes_count(nodes) == 1 ? "node " : "nodes ");
+
+	return (int)used + hpi_nodes_format(nodes, used < size ? buffer + used : NULL, used < size ? size - used : 0);
+}
+
 unsigned int hpi_nodes_count(const struct hpi_nodes *nodes)
 {
 	unsigned int count = 0;

@@ -151,8 +151,8 @@ int hpi_policy_apply(const struct hpi_policy *policy, const struct hpi_topology 
 	    covers_all(&policy->nodes, topology) &&
 	    (policy->policy != HUGEPIN_NODES_INTERLEAVE || hpi_nodes_count(&policy->nodes) == 1))
 		return 0;
-	hpi_nodes_format(&policy->nodes, list, sizeof(list));
+	hpi_nodes_name(&policy->nodes, list, sizeof(list));
 	return hpi_error(err == -EPERM || err == -ENOSYS ? -EOPNOTSUPP : err,
-			 "binding %llu bytes to nodes %s: mbind: %s%s", (unsigned long long)bytes, list, strerror(-err),
+			 "binding %llu bytes to %s: mbind: %s%s", (unsigned long long)bytes, list, strerror(-err),
 			 err == -EPERM ? " (does the container's seccomp profile allow mbind?)" : "");
 }

@@ -65,23 +65,24 @@ static int shortage(const struct hpi_request *request, const struct page_size *s
 	char nodes[64];
 
 	if (err != -ENOMEM && err != -EFAULT && err != -ENOSPC)
-		return hpi_error(is_barred(err) ? -ENODEV : err, "hugetlb: %s of %llu pages of %s: %s", step, asked,
-				 size->name, strerror(-err));
+		return hpi_error(is_barred(err) ? -ENODEV : err, "hugetlb: %s of %llu page%s of %s: %s", step, asked,
+				 HPI_PLURAL(asked), size->name, strerror(-err));
 	if (hpi_hugetlb_pool_read("", size->bytes, &pool))
-		return hpi_error(-ENOMEM, "hugetlb: asked %llu pages of %s, refused at %s", asked, size->name, step);
+		return hpi_error(-ENOMEM, "hugetlb: asked %llu page%s of %s, refused at %s", asked, HPI_PLURAL(asked),
+				 size->name, step);
 	if (pool.overcommit_pages > pool.surplus_pages)
 		more = pool.overcommit_pages - pool.surplus_pages;
 	hpi_error(-ENOMEM,
-		  "hugetlb: asked %llu pages of %s, %llu free of %llu, %llu of them reserved, %llu more on demand; "
+		  "hugetlb: asked %llu page%s of %s, %llu free of %llu, %llu of them reserved, %llu more on demand; "
 		  "refused at %s",
-		  asked, size->name, (unsigned long long)pool.free_pages, (unsigned long long)pool.total_pages,
-		  (unsigned long long)pool.reserved_pages, more, step);
+		  asked, HPI_PLURAL(asked), size->name, (unsigned long long)pool.free_pages,
+		  (unsigned long long)pool.total_pages, (unsigned long long)pool.reserved_pages, more, step);
 	if (pool.limit_bytes != UINT64_MAX)
 		hpi_error_add(-ENOMEM, ", cgroup limit %llu pages (hugetlb.%sB)",
 			      (unsigned long long)(pool.limit_bytes / size->bytes), size->name);
 	if (request->policy->policy == HUGEPIN_NODES_BIND) {
-		hpi_nodes_format(&request->policy->nodes, nodes, sizeof(nodes));
-		hpi_error_add(-ENOMEM, ", bound to nodes %s with %llu free", nodes,
+		hpi_nodes_name(&request->policy->nodes, nodes, sizeof(nodes));
+		hpi_error_add(-ENOMEM, ", bound to %s with %llu free", nodes,
 			      (unsigned long long)hpi_hugetlb_free_on("", size->bytes, &request->policy->nodes));
 	}
 	return hpi_error_add(-ENOMEM, ", raise nr_hugepages or the limit");

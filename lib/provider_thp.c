@@ -145,8 +145,8 @@ static int fill(void *addr, uint64_t bytes, uint64_t *huge)
 	if (*huge < bytes && !hpi_sys_madvise(addr, bytes, MADV_COLLAPSE))
 		*huge = count_huge(addr, bytes);
 	if (!*huge)
-		return hpi_error(-ENOMEM, "thp: asked %llu pages of 2M, the kernel has put none there",
-				 (unsigned long long)(bytes / HPI_2M));
+		return hpi_error(-ENOMEM, "thp: asked %llu page%s of 2M, the kernel has put none there",
+				 (unsigned long long)(bytes / HPI_2M), HPI_PLURAL(bytes / HPI_2M));
 	return 0;
 }
 

@@ -22,14 +22,10 @@ _Static_assert((int)HUGEPIN_NODES_BIND == HUGEPIN_POLICY_BIND &&
 /* "node 3", or "nodes 0-3" for a sum. */
 static void where(char *text, size_t size, uint32_t node, const struct hpi_nodes *nodes)
 {
-	char list[64];
-
-	if (node != HUGEPIN_NODE_ANY) {
+	if (node != HUGEPIN_NODE_ANY)
 		snprintf(text, size, "node %u", node);
-		return;
-	}
-	hpi_nodes_format(nodes, list, sizeof(list));
-	snprintf(text, size, "nodes %s", list);
+	else
+		hpi_nodes_name(nodes, text, size);
 }
 
 /* A node that more pages would help on: the one that is short, or the first of the sum. */
@@ -54,25 +50,26 @@ static int refuse_short(const struct hpi_take *take, const struct hugepin_shortf
 	switch (s->reason) {
 	case HUGEPIN_SHORT_FREE:
 		return hpi_error(err,
-				 "region of %llu bytes: asked %llu pages of %s on %s, %llu free; reserve more with "
+				 "region of %llu bytes: asked %llu page%s of %s on %s, %llu free; reserve more with "
 				 "'hugepinctl reserve %u:%s:+%llu'%s",
-				 bytes, asked, class, place, available, node_to_grow(s->node, take->nodes), class,
+				 bytes, asked, HPI_PLURAL(asked), class, place, available,
+				 node_to_grow(s->node, take->nodes), class,
 				 asked > available ? asked - available : 1, take->fallback ? "" : " or allow fallback");
 	case HUGEPIN_SHORT_USER:
 		return hpi_error(err,
-				 "region of %llu bytes: asked %llu pages of %s on %s, where one user may hold %llu "
+				 "region of %llu bytes: asked %llu page%s of %s on %s, where one user may hold %llu "
 				 "and this one holds %llu; close regions or raise user_limit_percent",
-				 bytes, asked, class, place, limit, held);
+				 bytes, asked, HPI_PLURAL(asked), class, place, limit, held);
 	case HUGEPIN_SHORT_MOUNT:
 		return hpi_error(err,
-				 "region of %llu bytes: asked %llu pages of %s, the mount may hold %llu and holds "
+				 "region of %llu bytes: asked %llu page%s of %s, the mount may hold %llu and holds "
 				 "%llu; close or unlink regions or mount with a higher limit",
-				 bytes, asked, class, limit, held);
+				 bytes, asked, HPI_PLURAL(asked), class, limit, held);
 	case HUGEPIN_SHORT_CGROUP:
 		return hpi_error(err,
-				 "region of %llu bytes: asked %llu pages of %s on %s, more than dmem.max leaves to this "
+				 "region of %llu bytes: asked %llu page%s of %s on %s, more than dmem.max leaves to this "
 				 "control group; see its dmem.current for hugepin/node%d",
-				 bytes, asked, class, place, (int)s->node);
+				 bytes, asked, HPI_PLURAL(asked), class, place, (int)s->node);
 	default:
 		return hpi_error(err, "region of %llu bytes: %s", bytes,
 				 err == -ENOMEM ? "the kernel has no memory for its bookkeeping" : strerror(-err));

@@ -137,28 +137,29 @@ static int explain_write(int err, int node, enum hugepin_class page_class, uint6
 	switch (err) {
 	case -ENOMEM:
 		return hpi_error(err,
-				 "reserve: asked %llu pages of %s on node %d, got %llu; 'hugepinctl explain' shows "
+				 "reserve: asked %llu page%s of %s on node %d, got %llu; 'hugepinctl explain' shows "
 				 "what is in the way",
-				 asked, class, node, got);
+				 asked, HPI_PLURAL(asked), class, node, got);
 	case -EBUSY:
 		return hpi_error(err,
-				 "reserve: asked for no more than %llu pages of %s on node %d, %llu are held and the "
-				 "rest of them is in use; 'hugepinctl ps' shows by whom",
-				 asked, class, node, got);
+				 "reserve: asked for no more than %llu page%s of %s on node %d, %llu are held and "
+				 "not free; 'hugepinctl ps' shows by whom",
+				 asked, HPI_PLURAL(asked), class, node, got);
 	case -ERANGE:
-		return hpi_error(err, "reserve: %llu pages of %s are more than node %d can hold, it holds %llu", asked,
-				 class, node, got);
+		return hpi_error(err, "reserve: asked %llu page%s of %s on node %d, more than it can hold; it holds "
+				 "%llu",
+				 asked, HPI_PLURAL(asked), class, node, got);
 	case -EINTR:
-		return hpi_error(err, "reserve: a signal came, %llu of %llu pages of %s are held on node %d", got,
-				 asked, class, node);
+		return hpi_error(err, "reserve: a signal came, %llu of %llu page%s of %s are held on node %d", got,
+				 asked, HPI_PLURAL(asked), class, node);
 	case -EACCES:
 	case -EPERM:
 		return hpi_error(-EACCES, "reserve: only root may write the module's knobs");
 	case -EROFS:
 		return hpi_error(err, "reserve: sysfs is read-only here, reserve on the host");
 	default:
-		return hpi_error(err, "reserve: asking for %llu pages of %s on node %d: %s", asked, class, node,
-				 strerror(-err));
+		return hpi_error(err, "reserve: asking for %llu page%s of %s on node %d: %s", asked, HPI_PLURAL(asked), class,
+				 node, strerror(-err));
 	}
 }
 

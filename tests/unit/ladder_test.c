@@ -178,7 +178,7 @@ static void test_a_failure_has_every_rungs_reason(void **state)
 	hpi_sys_fault = no_base_memory;
 	assert_int_equal(map("kmod:2M,base", 0, HPI_2M, &mapping, &rung), -ENOMEM);
 	assert_text("no memory from the ladder for 2097152 bytes");
-	assert_text("kmod:2M: region of 2097152 bytes: asked 1 pages of 2M on node 0, where one user may hold 6");
+	assert_text("kmod:2M: region of 2097152 bytes: asked 1 page of 2M on node 0, where one user may hold 6");
 	assert_text("; base: base: mapping 2097152 bytes");
 	assert_int_equal(rung, 77);
 	/* one rung: strict, its own error comes out */

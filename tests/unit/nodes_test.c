@@ -37,6 +37,26 @@ static void lists_are_sets(void **state)
 	}
 }
 
+static void name_says_node_of_one_and_nodes_of_several(void **state)
+{
+	static const struct {
+		const char *list, *name;
+	} table[] = { { "3", "node 3" }, { "0-1", "nodes 0-1" }, { "0,8", "nodes 0,8" } };
+	struct hpi_nodes nodes;
+	char text[64], small[6];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT(table); i++) {
+		assert_int_equal(hpi_nodes_parse(table[i].list, &nodes), 0);
+		assert_int_equal(hpi_nodes_name(&nodes, text, sizeof(text)), strlen(table[i].name));
+		assert_string_equal(text, table[i].name);
+	}
+	assert_int_equal(hpi_nodes_name(&nodes, small, sizeof(small)), strlen("nodes 0,8"));
+	assert_string_equal(small, "nodes");
+	assert_int_equal(hpi_nodes_name(&nodes, NULL, 0), strlen("nodes 0,8"));
+}
+
 static void malformed_lists_are_refused_whole(void **state)
 {
 	static const char *const bad[] = {
@@ -149,6 +169,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists_are_sets),
+		cmocka_unit_test(name_says_node_of_one_and_nodes_of_several),
 		cmocka_unit_test(malformed_lists_are_refused_whole),
 		cmocka_unit_test(ids_beyond_the_largest_are_in_no_set),
 		cmocka_unit_test(short_buffer_is_cut_and_the_length_told),

@@ -298,7 +298,7 @@ static void test_hugetlb_short_at_the_touch_gives_everything_back(void **state)
 		assert_int_equal(hpi_provider_hugetlb.map(ctx, &r, &m), -ENOMEM);
 		assert_text("refused at populating");
 		assert_text("8 free of 8, 0 of them reserved");
-		assert_text("bound to nodes 0 with 8 free");
+		assert_text("bound to node 0 with 8 free");
 		assert_string_equal(mode_at(r.addr), "---p");
 		assert_free_2m(8);
 	}

@@ -194,7 +194,7 @@ static void test_refusals_have_the_modules_numbers(void **state)
 		  -ENOMEM,
 		  { HUGEPIN_SHORT_FREE, HUGEPIN_CLASS_2M, HUGEPIN_NODE_ANY, 0, 9, 1, 0, 0 },
 		  1,
-		  { "asked 9 pages of 2M on nodes 0, 1 free" } },
+		  { "asked 9 pages of 2M on node 0, 1 free" } },
 		{ -EDQUOT,
 		  -EDQUOT,
 		  { HUGEPIN_SHORT_USER, HUGEPIN_CLASS_1G, 1, 0, 5, 0, 6, 2 },
@@ -211,7 +211,7 @@ static void test_refusals_have_the_modules_numbers(void **state)
 		  0,
 		  { "asked 5 pages of 2M on node 1", "dmem.max", "hugepin/node1" } },
 		{ -ENOMEM, -ENOMEM, { 0 }, 0, { "bookkeeping" } },
-		{ -ENODEV, -ENODEV, { 0 }, 0, { "nodes 0" } },
+		{ -ENODEV, -ENODEV, { 0 }, 0, { "node 0" } },
 		{ -ENOTTY, -ENODEV, { 0 }, 0, { "not hugepinfs" } },
 		{ -EINTR, -EINTR, { 0 }, 0, { "Interrupted" } },
 	};

@@ -133,7 +133,7 @@ static void test_each_refusal_has_asked_and_got(void **state)
 	const struct { int from, to; const char *part; } refusals[] = {
 		{ -ENOMEM, -ENOMEM, "asked 8 pages of 1G on node 0, got 2" },
 		{ -EBUSY, -EBUSY, "8 pages of 1G on node 0, 2 are held" },
-		{ -ERANGE, -ERANGE, "more than node 0 can hold" },
+		{ -ERANGE, -ERANGE, "asked 8 pages of 1G on node 0, more than it can hold; it holds 2" },
 		{ -EINTR, -EINTR, "2 of 8 pages" },
 		{ -EACCES, -EACCES, "root" },
 		{ -EPERM, -EACCES, "root" },
