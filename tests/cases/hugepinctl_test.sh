@@ -73,7 +73,39 @@ command_lines() {
 	check 'release of both' fails 2 'either SPECs or --all' release --all 0:2M:1
 	check 'a malformed SPEC behind a good one' fails 2 "'1g' is not a page size class" reserve 0:2M:1,0:1g:1
 	check 'a negative count' fails 2 'not a count' reserve 0:2M:-1
-	check 'a wait that is not a number' fails 2 '0 to 86400 seconds' reserve --wait=1s 0:2M:1
+	check 'a wait that is not a number' fails 2 "'1s' is not a number of seconds, 0 to 86400" reserve --wait=1s 0:2M:1
+	check 'help of what is no command' fails 2 "'frob' is not a command" help frob
+	check 'help of two commands' fails 2 "'ps' is one too many" help status ps
+	check 'the version of something' fails 2 "'x' was given" --version x
+	check 'an option is refused in the name of the program' fails 2 "hugepinctl: " status -z
+	check 'not in that of its path' sh -c "! grep -q / '$err'"
+	check 'a number of rounds beyond all' fails 2 "'4294967296' is not a number of rounds" top --rounds 4294967296
+	check 'a delay that is none' fails 2 'not a delay of 0.1 to 3600 seconds' top --delay nan
+	check 'a node that is none' fails 2 "'-' is not a node, 0 to 1023" explain -
+	check 'tells the usage' says "$err" 'usage: hugepinctl explain'
+	check 'no pages to adopt' fails 2 "'0' is not a count of 1 or more" adopt 0 2M 0
+	check 'a file without a name' fails 1 "'' is not the name of a file" metrics --output ''
+	check 'a word that config does not know' fails 2 "'frob' is neither 'get' nor 'check'" config frob
+	check 'one option as an array of all' fails 2 'config get takes one NAME, and no --json' config --json get host_cap
+	check 'a threshold below all' fails 2 'is less than 64K' run --host-threshold 65535 true
+	check 'a program without a name' fails 127 "run: '': No such file" run ''
+	check 'bytes that a terminal would obey' fails 2 "'?[31m?.' is not a command" "$(printf '\033[31m\n.')"
+	check 'text that is longer than any line' fails 2 "' is not a command" "$(printf '%04000d' 0)"
+}
+
+# Standard output that cannot be written is no success, whatever was printed, and in one line.
+output_that_fails() {
+	for command in --version help 'help run' 'config' 'config --json' 'completion bash'; do
+		# shellcheck disable=SC2086 # several words
+		"$ctl" $command >/dev/full 2>"$err"
+		check "$command on a full disk" [ $? -eq 1 ]
+		check 'says so once' [ "$(grep -c 'standard output could not be written: No space left' "$err")" -eq 1 ]
+	done
+	"$ctl" config >&- 2>"$err"
+	check 'a closed standard output' [ $? -eq 1 ]
+	{ "$ctl" config 2>"$err"; echo $? >"$file"; } | :
+	check 'a reader that has gone' [ "$(cat "$file")" -eq 1 ]
+	check 'is told of, not died of' says "$err" 'Broken pipe'
 }
 
 without_module() {
@@ -226,6 +258,7 @@ with_module() {
 }
 
 command_lines
+output_that_fails
 if [ $# -eq 1 ]; then
 	without_module
 else

@@ -5,7 +5,7 @@
 #
 #	tools/check.d/hugepinctl-vm KERNEL
 #
-# Prints TAP, metrics behind "metrics: ", and, last, "N passed, N failed, N skipped".
+# Prints TAP, metrics behind "metrics: ", JSON behind "json: ", and, last, "N passed, N failed, N skipped".
 set -u
 
 top=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
@@ -35,12 +35,13 @@ skip() {
 	echo "ok $((passed + failed + skipped)) - $1 # SKIP $2"
 }
 
-# ends STATUS ARGUMENT... - run hugepinctl
+# ends STATUS ARGUMENT... - run hugepinctl; JSON is told, for a parser outside
 ends() {
 	wanted=$1
 	shift
 	hugepinctl "$@" >"$out" 2>"$err"
 	status=$?
+	case " $* " in *' --json '*) sed 's/^/json: /' "$out" ;; esac
 	[ $status -eq "$wanted" ] || { echo "# status $status instead of $wanted"; false; }
 }
 
@@ -119,6 +120,12 @@ processes() {
 	check 'ps as JSON' ends 0 ps --json
 	check 'has the name' says "$out" '"name": "left"'
 	check 'and the processes' says "$out" "\"pid\": $unnamed"
+	check 'and modes as chmod takes them' says "$out" '"mode": "0660"'
+	"$programs/holder" "$(printf 'a\033[31m\n\377')z" 2 leave
+	check 'a name of any bytes does not reach the terminal' ends 0 ps
+	check 'but what can be shown of it' says "$out" ' a\?\[31m\?\?z$'
+	check 'and is valid JSON' ends 0 ps --json
+	rm /run/hugepin/a*z
 	check 'too few pages fail' sh -c "! $programs/holder - 4096 >$out 2>$err"
 	check 'and the command that helps' says "$err" "asked 4 pages of 1G.*0 free; reserve more with 'hugepinctl reserve 0:1G:\+4'"
 }
@@ -134,6 +141,9 @@ metrics() {
 	check 'has them all' says /tmp/hugepin.prom '^hugepin_user_pinned_bytes{uid="0"} 0$'
 	check 'and nothing is left beside it' [ "$(find /tmp -name 'hugepin.prom*' | wc -l)" -eq 1 ]
 	check 'a folder that is not there fails' ends 1 metrics --output /tmp/no/hugepin.prom
+	check 'status as JSON' ends 0 status --json
+	check 'a change as JSON' ends 0 reserve --dry-run --json 0:2M:65
+	check 'a refusal as JSON' ends 1 reserve --json 0:2M:99999
 	check 'metrics as JSON' ends 0 metrics --json
 	check 'has the samples' says "$out" '"name": "hugepin_regions"'
 }
@@ -163,6 +173,7 @@ ordinary_user() {
 	check 'without the group ps has the mount alone' user_ends 0 ps
 	check 'whose regions it tells' says "$out" ' forgotten +left'
 	check 'not those of the device' [ "$(grep -c '8 MiB' "$out")" -eq 0 ]
+	check 'and that there may be others' says "$out" 'only the mount of hugepinfs was looked at'
 	chgrp 1000 /dev/hugepin
 	for command in status ps metrics doctor 'top --rounds 1'; do
 		# shellcheck disable=SC2086 # several words
@@ -209,7 +220,7 @@ adopt() {
 	check 'from one pool to the other' both_hold 2048kB 20 144
 	check 'it tells how many' says "$out" '^80 moved, 0 returned, 0 lost'
 	check 'more than is free is refused' ends 1 adopt 0 2M 21
-	check 'with the numbers' says "$err" 'asked to adopt 21 2M pages, the hugetlb pool of node 0 has 20'
+	check 'with the numbers' says "$err" 'asked to adopt 21 pages of 2M, the hugetlb pool of node 0 has 20'
 	check 'and nothing moves' both_hold 2048kB 20 144
 	echo 420 >$hugetlb/hugepages-2048kB/nr_hugepages
 	check 'killed half-way no page is lost' killed

@@ -189,7 +189,7 @@ static void limits_and_huge_pages_of_the_kernel_are_told(void **state)
 	examine_host(&doctor);
 	assert_found(&doctor, HEALTH_OK, "cgroup", "memory.max of /job: 1 GiB", "page tables");
 	assert_found(&doctor, HEALTH_WARN, "thp", "never", "madvise");
-	assert_found(&doctor, HEALTH_WARN, "hugetlb", "12 2M pages, 10 free", "hugepinctl adopt NODE 2M 10");
+	assert_found(&doctor, HEALTH_WARN, "hugetlb", "12 pages of 2M, 10 free", "hugepinctl adopt NODE 2M 10");
 	for (size_t i = 0; i < doctor.count; i++)
 		assert_null(strstr(doctor.findings[i].text, "hugetlb.2MB.max"));
 }

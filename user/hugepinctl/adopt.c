@@ -149,9 +149,9 @@ static int prepare(struct adopt_request *request, struct message *why)
 		adoption->count = available;
 	if (adoption->count > available)
 		return message_set(why, -EBUSY,
-				   "asked to adopt %" PRIu64 " %s pages, the hugetlb pool of node %d has %" PRIu64
+				   "asked to adopt %" PRIu64 " page%s of %s, the hugetlb pool of node %d has %" PRIu64
 				   " that are free and promised to nobody",
-				   adoption->count, class, request->node, available);
+				   adoption->count, PLURAL(adoption->count), class, request->node, available);
 	err = read_pools(request, &adoption->before);
 	if (err)
 		return message_set(why, err, "the pools cannot be read: %s", strerror(-err));
@@ -239,7 +239,8 @@ static int tell(const struct adopt_request *request, int err, const struct messa
 			 err == -EROFS ? "sysfs is mounted read-only, as it is in containers: run this on the host" :
 					 "writing it takes root, or CAP_DAC_OVERRIDE");
 	if (adoption->lost)
-		complain("%" PRIu64 " pages are in neither pool: others have taken their memory", adoption->lost);
+		complain("%" PRIu64 " page%s in neither pool: others have taken that memory", adoption->lost,
+			 adoption->lost == 1 ? " is" : "s are");
 	else if (adopt_moved(adoption))
 		complain("%s", adoption->partial ?
 				       "what was moved is kept, as --partial says" :
@@ -261,8 +262,11 @@ static int adopt(struct adopt_request *request)
 	struct message why;
 	int err, status;
 
-	if (signals_catch())
+	err = signals_catch();
+	if (err) {
+		complain("signals cannot be caught: %s", strerror(-err));
 		return STATUS_FAILED;
+	}
 	if (!request->dry_run && session_lock()) {
 		signals_release();
 		return STATUS_FAILED;

@@ -140,6 +140,17 @@ static void explain_permission(const struct plan *plan, int err)
 				 "writing it takes root, or CAP_DAC_OVERRIDE");
 }
 
+static void explain_range(const struct change *change)
+{
+	char size[HUMAN_SIZE];
+	uint64_t bytes;
+
+	if (!host_node_memory(change->node, &bytes))
+		complain("node %d has %s of memory, %" PRIu64 " times %s, and a part of it is left to the node",
+			 change->node, human_bytes(bytes, size), bytes / class_bytes(change->page_class),
+			 class_name(change->page_class));
+}
+
 static bool was_put_back(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->count; i++)
@@ -156,6 +167,8 @@ static void explain(const struct change_request *request, const struct plan *pla
 	complain("%s", why->text);
 	if (status_of(err) == STATUS_PERMISSION)
 		explain_permission(plan, err);
+	if (err == -ERANGE)
+		explain_range(last_tried(plan));
 	switch (result) {
 	case APPLY_PARTIAL:
 		complain("less than asked was got; it is kept, as --partial says");

@@ -185,8 +185,12 @@ static int run(const struct command_line *line, char **words, size_t nr_words)
 		return get(file, words[1]);
 	if (!strcmp(verb, "check") && nr_words >= 2 && !json && !file)
 		return check(words + 1, nr_words - 1);
-	complain("config takes nothing, 'get NAME' or 'check FILE...'; %s",
-		 !strcmp(verb, "get") || !strcmp(verb, "check") ? "the words behind do not fit" : "not the word given");
+	if (!strcmp(verb, "get"))
+		complain("config get takes one NAME, and no --json");
+	else if (!strcmp(verb, "check"))
+		complain("config check takes one FILE or more, and no option");
+	else
+		complain("config: '%s' is neither 'get' nor 'check'", verb);
 	return usage_error(&command_config);
 }
 

@@ -193,12 +193,12 @@ static void examine_entry(struct doctor *doctor, const struct hugepin_reserve_in
 		      info->asked_pages, info->total_pages);
 		advice(doctor, "hugepinctl explain %d", info->node);
 	} else if (info->total_pages) {
-		found(doctor, HEALTH_OK, "reserve", "node %d: %s: %" PRIu64 " pages, %" PRIu64 " free", info->node,
-		      class, info->total_pages, pages_free(info));
+		found(doctor, HEALTH_OK, "reserve", "node %d: %s: %" PRIu64 " page%s, %" PRIu64 " free", info->node,
+		      class, info->total_pages, PLURAL(info->total_pages), pages_free(info));
 	}
 	if (info->poisoned_pages) {
-		found(doctor, HEALTH_WARN, "reserve", "node %d: %s: %" PRIu64 " faulty pages are held back", info->node,
-		      class, info->poisoned_pages);
+		found(doctor, HEALTH_WARN, "reserve", "node %d: %s: %" PRIu64 " faulty page%s held back", info->node,
+		      class, info->poisoned_pages, info->poisoned_pages == 1 ? " is" : "s are");
 		advice(doctor, "look for memory errors of that node in the kernel log, have the module replaced");
 	}
 	if (host_read_number(&percent, SYSFS "/node%d/hugepages-%" PRIu64 "kB/user_limit_percent", info->node,

@@ -190,7 +190,7 @@ static int explain(const struct explain_request *request)
 	err = make_report(request, &report, &why);
 	if (err) {
 		complain("%s", why.text);
-		return err == -EINVAL ? STATUS_USAGE : status_of(err);
+		return err == -EINVAL ? usage_error(&command_explain) : status_of(err);
 	}
 	status = tell(request, &report);
 	free_report(&report);

@@ -73,6 +73,8 @@ void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* "h
 int status_of(int err);					/* what a failure with -errno exits with */
 int flush_output(int status);				/* @status; STATUS_FAILED if stdout cannot be written */
 
+#define PLURAL(n)	((n) == 1 ? "" : "s")	/* "%u page%s" */
+
 /* ---- text.c: in place, byte by byte: each that does not fit becomes '?' ---- */
 
 void text_for_terminal(char *text);			/* UTF-8 without control characters */

@@ -64,15 +64,22 @@ static int help(int argc, char **argv)
 		print_overview(stdout);
 		return flush_output(STATUS_OK);
 	}
-	command = argc == 2 ? find(argv[1]) : NULL;
-	if (command)
+	command = find(argv[1]);
+	if (command && argc == 2)
 		return print_help(command);
-	complain("help: one command is wanted; 'hugepinctl help' lists them");
+	if (command)
+		complain("help takes one command, '%s' is one too many", argv[2]);
+	else
+		complain("'%s' is not a command; 'hugepinctl help' lists them", argv[1]);
 	return STATUS_USAGE;
 }
 
-static int version(void)
+static int version(int argc, char **argv)
 {
+	if (argc > 1) {
+		complain("%s takes no argument, '%s' was given", argv[0], argv[1]);
+		return STATUS_USAGE;
+	}
 	printf("hugepinctl %d.%d.%d (libhugepin %s)\n", HUGEPIN_VERSION_MAJOR, HUGEPIN_VERSION_MINOR,
 	       HUGEPIN_VERSION_PATCH, hugepin_version());
 	return flush_output(STATUS_OK);
@@ -100,6 +107,7 @@ static void fill_standard_streams(void)
 
 int main(int argc, char **argv)
 {
+	static char name[] = "hugepinctl";
 	const struct command *command;
 
 	fill_standard_streams();
@@ -112,13 +120,13 @@ int main(int argc, char **argv)
 	if (is_any(argv[1], "--help", "-h", "help"))
 		return help(argc - 1, argv + 1);
 	if (is_any(argv[1], "--version", "-V", "version"))
-		return version();
+		return version(argc - 1, argv + 1);
 	command = find(argv[1]);
 	if (!command) {
 		complain("'%s' is not a command; 'hugepinctl help' lists them", argv[1]);
 		return STATUS_USAGE;
 	}
-	/* getopt's own messages then name the program as ours do. */
-	argv[1] = argv[0];
+	/* getopt's own messages then name the program as ours do, whatever the path it was started by. */
+	argv[1] = name;
 	return command_start(command, argc - 1, argv + 1);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Messages for people, and the one table from an errno to an exit status. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -18,15 +19,17 @@ int message_set(struct message *why, int err, const char *fmt, ...)
 
 void complain(const char *fmt, ...)
 {
+	char line[2 * PATH_MAX];
 	va_list args;
 
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	/* Words of the command line and names of files are in it: any bytes. */
+	text_for_terminal(line);
 	/* What stdout has so far comes first, where both go to one place. */
 	fflush(stdout);
-	fputs("hugepinctl: ", stderr);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "hugepinctl: %s\n", line);
 }
 
 int status_of(int err)

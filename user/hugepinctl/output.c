@@ -37,6 +37,8 @@ int file_replace(const char *path, int (*write)(FILE *out, void *arg), void *arg
 	mode_t mask;
 	int fd, err;
 
+	if (!*path)
+		return message_set(why, -EINVAL, "'' is not the name of a file");
 	/* Root can rename over /dev/null. */
 	if (!lstat(path, &there) && !S_ISREG(there.st_mode))
 		return message_set(why, -EINVAL, "%s is not a regular file, and is not replaced by one", path);

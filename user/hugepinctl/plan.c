@@ -87,7 +87,7 @@ static int add_change(struct plan *plan, const struct hugepin_reserve_info *info
 
 	for (size_t i = 0; i < plan->count; i++)
 		if (plan->changes[i].node == info->node && plan->changes[i].page_class == info->page_class)
-			return message_set(why, -EINVAL, "node %d: %s is named twice, which cannot be told apart",
+			return message_set(why, -EINVAL, "node %d: %s is named twice",
 					   info->node, class_name(info->page_class));
 
 	*change = (struct change){

@@ -170,9 +170,13 @@ static void print_notes(const struct ps *ps)
 		printf("\n%" PRIu64
 		       " %s forgotten, %s: rm its name below its mount of hugepinfs (/run/hugepin) to free it\n",
 		       count, count == 1 ? "region is" : "regions are", human_bytes(bytes, text));
+	if (!ps->users_known)
+		printf("%sonly the mount of hugepinfs was looked at: other regions, and users, are shown to those who may "
+		       "open /dev/hugepin\n",
+		       count ? "" : "\n");
 	if (ps->unseen)
-		printf("%s%u processes of other users could not be looked into: only root sees all holders\n",
-		       count ? "" : "\n", ps->unseen);
+		printf("%s%u process%s of other users could not be looked into: only root sees all holders\n",
+		       count || !ps->users_known ? "" : "\n", ps->unseen, ps->unseen == 1 ? "" : "es");
 }
 
 int ps_print(const struct ps *ps, bool forgotten)
@@ -235,15 +239,17 @@ static int put_region(struct json_object *entry, const struct ps *ps, size_t ind
 {
 	const struct ps_region *region = &ps->regions[index];
 	const struct hugepin_listed_region *info = &region->info;
+	char mode[8];
 	int err = json_put_uint(entry, "id", info->id);
 
+	snprintf(mode, sizeof(mode), "%04o", info->mode & 07777);
 	if (!err && region->path)
 		err = json_put_text(entry, "name", region->path);
 	err = err ? err : json_put(entry, "forgotten", json_object_new_boolean(ps_is_forgotten(region)));
 	err = err ? err : json_put_uint(entry, "charged_uid", info->charged_uid);
 	err = err ? err : json_put_uint(entry, "uid", info->uid);
 	err = err ? err : json_put_uint(entry, "gid", info->gid);
-	err = err ? err : json_put_uint(entry, "mode", info->mode & 07777);
+	err = err ? err : json_put_text(entry, "mode", mode);
 	err = err ? err : json_put_uint(entry, "dev", info->dev);
 	err = err ? err : json_put_uint(entry, "inode", info->ino);
 	err = err ? err : json_put_uint(entry, "bytes", info->bytes);

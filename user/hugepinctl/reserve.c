@@ -18,7 +18,7 @@ static int run(const struct command_line *line, char **words, size_t nr_words)
 	const char *wait = option_value(line, 'w');
 
 	if (wait && number_parse(wait, WAIT_MAX_S, &request.apply.wait_s)) {
-		complain("--wait %s: 0 to %d seconds are wanted", wait, WAIT_MAX_S);
+		complain("--wait '%s' is not a number of seconds, 0 to %d", wait, WAIT_MAX_S);
 		return usage_error(&command_reserve);
 	}
 	if (!nr_words) {

@@ -244,7 +244,7 @@ static int start(char **program)
 	signal(SIGPIPE, SIG_DFL);	/* ignored since main(); that would be inherited */
 	execvp(program[0], program);
 	err = errno;
-	complain("run: %s: %s", program[0], strerror(err));
+	complain("run: '%s': %s", program[0], strerror(err));
 	return err == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
 }
 

@@ -189,7 +189,7 @@ static int one_round(const struct top_request *request, struct hugepin_context *
 	} else if (request->batch) {
 		fputs(text, stdout);
 		if (fflush(stdout))
-			err = message_set(why, -EIO, "standard output could not be written: %s", strerror(errno));
+			err = -EIO;
 	} else {
 		show_lines(text);
 	}
@@ -230,7 +230,8 @@ static int top(struct top_request *request)
 	err = loop(request, &why);
 	if (screen)
 		leave_screen();
-	if (err)
+	/* That standard output has failed, flush_output() tells. */
+	if (err && !ferror(stdout))
 		complain("%s", why.text);
 	return flush_output(status_of(err));
 }
