@@ -94,6 +94,9 @@ static int fill(struct hugepin_context *ctx, const struct hpi_request *request, 
 	int err;
 
 	err = hpi_sys_ftruncate(fd, request->bytes);
+	if (err == -EFBIG)
+		return hpi_error(-ENODEV, "hugetlb: a file of %llu bytes is over the limit of files (ulimit -f)",
+				 (unsigned long long)request->bytes);
 	if (err)
 		return hpi_error(err, "hugetlb: a file of %llu bytes: %s", (unsigned long long)request->bytes,
 				 strerror(-err));

@@ -13,6 +13,7 @@
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -137,13 +138,15 @@ int hpi_sys_memfd(const char *name, unsigned int flags)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Over RLIMIT_FSIZE the kernel would not only refuse but send SIGXFSZ, which ends the process. */
 int hpi_sys_ftruncate(int fd, uint64_t bytes)
 {
 	int err = fault("ftruncate");
+	struct rlimit limit;
 
 	if (err)
 		return err;
-	if (bytes > INT64_MAX)
+	if (bytes > INT64_MAX || (!getrlimit(RLIMIT_FSIZE, &limit) && bytes > limit.rlim_cur))
 		return -EFBIG;
 	do
 		err = status(ftruncate(fd, (off_t)bytes));

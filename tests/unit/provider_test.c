@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -463,6 +464,25 @@ static void test_hugetlb_needs_no_privilege_and_repeats_no_failing_call(void **s
 	assert_int_equal(status, 0);
 }
 
+/* The kernel sends SIGXFSZ to who makes a file larger than its limit allows, as batch systems set it. */
+static void test_hugetlb_over_the_limit_of_files_goes_to_the_next_rung(void **state)
+{
+	struct hpi_request r = request(2 * HPI_2M, HUGEPIN_CLASSES_2M, NULL);
+	struct rlimit before, limit;
+	struct hpi_mapping m;
+	int err;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = (struct rlimit){ .rlim_cur = 2 * HPI_2M - 1, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	err = hpi_provider_hugetlb.map(ctx, &r, &m);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(err, -ENODEV);
+	if (!strstr(hugepin_error(), "this kernel has no 2M pages"))
+		assert_text("a file of 4194304 bytes is over the limit of files");
+}
+
 /* ---- the kernel's pool in numbers ---- */
 
 static void write_pool(const struct tree *tree, const char *free_pages)
@@ -722,6 +742,7 @@ int main(void)
 		TEST(test_hugetlb_without_the_page_size_goes_to_the_next_rung),
 		TEST(test_hugetlb_without_a_file_goes_to_the_next_rung),
 		TEST(test_hugetlb_needs_no_privilege_and_repeats_no_failing_call),
+		TEST(test_hugetlb_over_the_limit_of_files_goes_to_the_next_rung),
 		TEST(test_a_cgroups_limit_is_read_at_each_shortage),
 		TEST(test_base_gives_resident_memory_over_a_reservation),
 		TEST(test_base_short_of_memory_leaves_the_reservation),
