@@ -122,8 +122,9 @@ static int device_cap(struct hugepin_pool *pool)
 	if (err)
 		return hpi_error_add(err, ", for per_process_gpu_memory_fraction");
 	if (hpi_options_share(fraction, total) < HPI_2M)
-		return hpi_error(-EINVAL, "per_process_gpu_memory_fraction %g of %llu bytes, set by %s: less than 2M",
-				 fraction, (unsigned long long)total,
+		return hpi_error(-EINVAL, "per_process_gpu_memory_fraction %s of %llu bytes, set by %s: less than 2M",
+				 hpi_options_string(pool->ctx->options, HPI_OPT_TF_GPU_FRACTION),
+				 (unsigned long long)total,
 				 hpi_options_source(pool->ctx->options, HPI_OPT_TF_GPU_FRACTION));
 	pool->cap_bytes = hpi_caps_of_device(pool->ctx->options, total);
 	return 0;

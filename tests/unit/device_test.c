@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "comma_locale.h"
 #include "cuda_world.h"
-#include "tree.h"
 
 static struct hugepin_context *ctx;
 
@@ -194,6 +194,29 @@ static void test_a_share_of_the_device_is_a_hard_cap(void **state)
 }
 
 /* A kernel may still write to a block of the device's as to one of the host's. */
+/* C035: the number is told as it was given, whatever the program's locale makes of it. */
+static void test_a_share_of_less_than_a_page_is_refused(void **state)
+{
+	struct hugepin_pool *pool = NULL;
+	struct tree tree;
+	void *p;
+
+	(void)state;
+	comma_locale_enter(&tree);
+	begin("cuda", "per_process_gpu_memory_fraction", "0.007", NULL);
+	assert_int_equal(hugepin_pool_create(ctx, HUGEPIN_POOL_DEVICE, &pool), -EINVAL);
+	comma_locale_leave(&tree);
+	assert_text("per_process_gpu_memory_fraction 0.007 of 268435456 bytes, set by API: less than 2M");
+	assert_int_equal(hugepin_context_destroy(ctx), 0);
+	begin("cuda", "per_process_gpu_memory_fraction", "0.0078125", NULL);
+	pool = device_pool();
+	p = hugepin_alloc(pool, HPI_2M, 0);
+	assert_non_null(p);
+	assert_null(hugepin_alloc(pool, 1, 0));
+	assert_int_equal(hugepin_free(pool, p), 0);
+	assert_int_equal(hugepin_pool_destroy(pool), 0);
+}
+
 static void test_a_block_freed_behind_a_stream_is_not_given_again_before(void **state)
 {
 	struct hugepin_pool *pool;
@@ -378,6 +401,7 @@ int main(void)
 		TEST(memory_is_the_devices_and_told_as_such),
 		TEST(zeroing_and_moving_are_the_runtimes),
 		TEST(a_share_of_the_device_is_a_hard_cap),
+		TEST(a_share_of_less_than_a_page_is_refused),
 		TEST(a_block_freed_behind_a_stream_is_not_given_again_before),
 		TEST(a_full_device_is_an_error_with_its_numbers),
 		TEST(a_context_of_the_program_is_needed),

@@ -36,15 +36,22 @@ static void __attribute__((format(printf, 2, 3))) add(struct line *line, const c
 		line->length += (size_t)length < room ? (size_t)length : room - 1;
 }
 
+/* In whole numbers: the program's locale may have a decimal comma. */
 static void add_bytes(struct line *line, unsigned long long bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	unsigned long long rest, tenths;
 	unsigned int unit = 0;
-	double value = (double)bytes;
 
-	for (; value >= 1024 && unit < 4; unit++)
-		value /= 1024;
-	add(line, value == (double)(unsigned long long)value ? "%.0f %s" : "%.1f %s", value, units[unit]);
+	while (unit < 4 && bytes >> 10 * (unit + 1))
+		unit++;
+	rest = bytes & ((1ull << 10 * unit) - 1);
+	if (!rest) {
+		add(line, "%llu %s", bytes >> 10 * unit, units[unit]);
+		return;
+	}
+	tenths = (bytes >> 10 * unit) * 10 + ((rest * 10 + (1ull << (10 * unit - 1))) >> 10 * unit);
+	add(line, "%llu.%llu %s", tenths / 10, tenths % 10, units[unit]);
 }
 
 /* ---- pools ---- */
