@@ -22,6 +22,7 @@
  *   return -EPERM (NULL with EPERM), except *_destroy(), *_close() and *_release(), which then free the child's bookkeeping only.
  *   Nothing of the parent is freed or unregistered.
  * - EINTR never comes out of this library, except where said.
+ * - A call may need 32 KiB of the caller's stack: fibres have to have as much.
  * - The library does not print, exit, fork, install signal handlers or change limits or locales.
  * - Structs that the caller fills or reads begin with @size = sizeof(struct ...); they grow at the end only. A size below
  *   the library's own, or above 4096, is -EINVAL.

@@ -720,6 +720,44 @@ static void a_limited_address_space_is_left_to_the_program(void **state)
 	end_pool(pool);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define STACKS_ARE_OURS	true
+#else
+#define STACKS_ARE_OURS	false			/* sanitizers put their own things there */
+#endif
+
+static void *grow_and_fail(void *arg)
+{
+	struct hugepin_pool *pool = arg;
+	struct hugepin_context *ctx;
+	void *p = hugepin_alloc(pool, HPI_MIB(3), 0);
+
+	p = hugepin_realloc(pool, p, HPI_MIB(5));
+	if (!p || hugepin_alloc(pool, 1ull << 46, 0) || hugepin_free(pool, p) || hugepin_pool_trim(pool, 0) <= 0)
+		return arg;
+	if (hugepin_context_create(NULL, &ctx) || hugepin_context_destroy(ctx))
+		return arg;
+	return NULL;
+}
+
+static void a_stack_of_a_few_pages_is_enough(void **state)
+{
+	struct hugepin_context *ctx = make_context("pinned_ladder", "hugetlb:2M,thp,base", NULL);
+	struct hugepin_pool *pool = make_pool(ctx, HUGEPIN_POOL_PINNED);
+	pthread_attr_t attributes;
+	pthread_t thread;
+	void *failed;
+
+	(void)state;
+	assert_int_equal(pthread_attr_init(&attributes), 0);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, (STACKS_ARE_OURS ? 40 : 1024) * KIB), 0);
+	assert_int_equal(pthread_create(&thread, &attributes, grow_and_fail, pool), 0);
+	assert_int_equal(pthread_join(thread, &failed), 0);
+	pthread_attr_destroy(&attributes);
+	assert_null(failed);
+	end_pool(pool);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -743,6 +781,7 @@ int main(void)
 		TEST(a_block_fails_cleanly_without_memory_for_bookkeeping),
 		TEST(realloc_to_nothing_needs_no_memory),
 		TEST(a_limited_address_space_is_left_to_the_program),
+		TEST(a_stack_of_a_few_pages_is_enough),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
