@@ -61,10 +61,14 @@ static void lock_books(struct hugepin_pool *pool)
 /* More than what is asked for where a cache could keep it then; but rather just that than none. */
 static void *book(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed)
 {
+	const struct cache *cache;
 	void *p = NULL;
 
-	if (bytes > SMALL_MAX && bytes <= WHOLE_MAX && alignment <= HPI_POOL_GRAIN && pool->caches)
-		p = hpi_arena_alloc_room(pool->arena, alignment, bytes, class_bytes(class_of(bytes)), zeroed);
+	if (bytes > SMALL_MAX && bytes <= WHOLE_MAX && alignment <= HPI_POOL_GRAIN) {
+		cache = cache_at_hand(pool);
+		if (cache && is_kept_at_all(cache, bytes))
+			p = hpi_arena_alloc_room(pool->arena, alignment, bytes, class_bytes(class_of(bytes)), zeroed);
+	}
 	return p ? p : hpi_arena_alloc(pool->arena, alignment, bytes, zeroed);
 }
 

@@ -12,6 +12,7 @@
 #include "pool_cache.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -19,12 +20,13 @@
 
 /*
  * Of the cap, what one thread may have: in stacks of small blocks, and in whole ones. Replays of a training program's
- * allocations decide the latter: with 1 MiB kept while the pool still grows, the arena maps up to 6 % more than is live
- * at the peak. Once it has not grown for QUIET allocations a thread may keep more, bit by bit.
+ * allocations decide the latter: with 1 MiB kept while the pool still grows, or blocks above LARGEST, the arena maps 6 to
+ * 23 % more than is live at the peak. Once it has not grown for QUIET allocations a thread may keep more, bit by bit.
  */
 #define STACKS_SHARE	8
 #define WHOLE_SHARE	80
-#define WHOLE_SHARE_QUIET	16
+#define WHOLE_SHARE_QUIET	2
+#define LARGEST		65536
 #define QUIET		131072
 /* Before a growth the caches are emptied, but not again within so many allocations: a pool without any slack crawls. */
 #define EMPTY_INTERVAL	1024
@@ -35,6 +37,7 @@
 const uint32_t hpi_class_bytes[CLASSES] = {
 	64, 128, 192, 256, 320, 384, 448, 512,
 	OCTAVE(64), OCTAVE(128), OCTAVE(256), OCTAVE(512), OCTAVE(1024), OCTAVE(2048), OCTAVE(4096),
+	OCTAVE(8192), OCTAVE(16384), OCTAVE(32768), OCTAVE(65536),
 };
 
 bool hpi_cache_heavy;
@@ -153,10 +156,17 @@ void hpi_caches_end(struct hugepin_pool *pool, bool child)
 	pool->caches = NULL;
 }
 
-/* Of whole blocks, while the pool grows. */
-static uint64_t at_first(const struct hpi_caches *caches, const struct cache *cache)
+/* So much of whole blocks, up to @largest. Needs the pool's lock, and the cache. */
+static void let_keep(struct hpi_caches *caches, struct cache *cache, uint64_t bytes, uint64_t largest)
 {
-	return min_bytes(caches->cap_bytes / WHOLE_SHARE, cache->whole_bytes);
+	unsigned int i;
+
+	caches->granted_bytes += bytes - cache->may_keep_bytes;
+	cache->may_keep_bytes = bytes;
+	largest = min_bytes(largest, bytes / 2);
+	__atomic_store_n(&cache->largest, largest, __ATOMIC_RELAXED);
+	for (i = SMALL_CLASSES; i < CLASSES; i++)
+		cache->room[i] = class_bytes(i) <= largest ? WHOLE_ROOM : 0;
 }
 
 /* How much a new cache may keep; what is left of the cap decides. Needs the pool's lock. */
@@ -165,17 +175,13 @@ static void grant(struct hpi_caches *caches, struct cache *cache)
 	uint64_t left = caches->cap_bytes - caches->granted_bytes, share;
 	unsigned int i;
 
-	cache->whole_bytes = min_bytes(caches->cap_bytes / WHOLE_SHARE_QUIET, left);
-	cache->may_keep_bytes = at_first(caches, cache);
-	left -= cache->whole_bytes;
+	let_keep(caches, cache, min_bytes(caches->cap_bytes / WHOLE_SHARE, left), LARGEST);
+	left = caches->cap_bytes - caches->granted_bytes;
 	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left) / SMALL_CLASSES;
 	for (i = 0; i < SMALL_CLASSES; i++) {
 		cache->room[i] = (uint32_t)min_bytes(share / class_bytes(i), STACK_ROOM);
-		left -= cache->room[i] * class_bytes(i);
+		caches->granted_bytes += cache->room[i] * class_bytes(i);
 	}
-	for (i = SMALL_CLASSES; i < CLASSES; i++)
-		cache->room[i] = class_bytes(i) <= cache->may_keep_bytes / 2 ? WHOLE_ROOM : 0;
-	caches->granted_bytes = caches->cap_bytes - left;
 }
 
 static struct cache *add_cache(struct hugepin_pool *pool)
@@ -295,28 +301,34 @@ static bool is_quiet(const struct hugepin_pool *pool)
 
 bool hpi_whole_grow(struct cache *cache)
 {
-	if (cache->may_keep_bytes >= cache->whole_bytes || !is_quiet(cache->pool))
+	struct hpi_caches *caches = cache->pool->caches;
+	uint64_t most = caches->cap_bytes / WHOLE_SHARE_QUIET, keeps = cache->may_keep_bytes;
+	uint64_t more = min_bytes(keeps, caches->cap_bytes - caches->granted_bytes);
+
+	if (!more || keeps >= most || !is_quiet(cache->pool))
 		return false;
-	cache->may_keep_bytes = min_bytes(2 * cache->may_keep_bytes, cache->whole_bytes);
+	let_keep(caches, cache, min_bytes(keeps + more, most), WHOLE_MAX);
 	return true;
 }
 
-void hpi_whole_give(struct cache *cache, uint64_t most_bytes)
+void hpi_whole_give(struct cache *cache, uint64_t most_bytes, unsigned int blocks)
 {
 	struct hugepin_pool *pool = cache->pool;
-	unsigned int class = CLASSES - 1;
+	unsigned int class = cache->next_to_give;
 	struct chunk *c;
 
-	while (cache->kept_bytes > most_bytes) {
-		while (!cache->filled[class])
-			class--;
-		c = cache->whole[class - SMALL_CLASSES][--cache->filled[class]];
+	for (; cache->kept_bytes > most_bytes && blocks; class = (class + 1) % WHOLE_CLASSES) {
+		if (!cache->filled[SMALL_CLASSES + class])
+			continue;
+		c = cache->whole[class][--cache->filled[SMALL_CLASSES + class]];
 		c->kept = 0;
 		cache->kept_bytes -= c->bytes;
 		pool->caches->counts.active += (int64_t)c->bytes;
 		pool->caches->blocks++;
 		hpi_arena_free(pool->arena, (void *)c->addr);
+		blocks--;
 	}
+	cache->next_to_give = class;
 }
 
 static void empty(struct hugepin_pool *pool, struct cache *cache)
@@ -328,9 +340,9 @@ static void empty(struct hugepin_pool *pool, struct cache *cache)
 		while (cache->filled[class])
 			hpi_small_give(pool, &cache->stack[class][--cache->filled[class]]);
 	}
-	hpi_whole_give(cache, 0);
+	hpi_whole_give(cache, 0, UINT_MAX);
 	if (!is_quiet(pool))
-		cache->may_keep_bytes = at_first(pool->caches, cache);
+		let_keep(pool->caches, cache, min_bytes(cache->may_keep_bytes, pool->caches->cap_bytes / WHOLE_SHARE), LARGEST);
 }
 
 bool hpi_caches_are_worth_it(struct hugepin_pool *pool)

@@ -7,6 +7,7 @@
  *	up to 8 KiB	classes; blocks of a class lie in spans of 64 KiB, which are blocks of the arena
  *			thread's stack <- batches, under the pool's lock -> spans with free blocks
  *	up to 64 KiB	classes, too, but each block is one of the arena; a thread's stack has them as they are
+ *	up to 1 MiB	the same once the pool has stopped growing
  *	above		nothing is kept
  *
  * An address leads to its block through the arena's map: the chunk that starts in a slot of 8 KiB, or the span that the
@@ -28,8 +29,8 @@ extern const uint32_t hpi_class_bytes[];	/* pool_cache.c */
 #define STACK_ROOM	64			/* blocks of one class that a thread keeps */
 #define SPAN_BYTES	(HPI_TABLE_SLOT_BYTES * 8)
 
-#define WHOLE_MAX	65536ull		/* larger blocks are not kept */
-#define WHOLE_CLASSES	24
+#define WHOLE_MAX	(1024 * 1024ull)	/* larger blocks are not kept */
+#define WHOLE_CLASSES	56
 #define WHOLE_ROOM	16
 
 #define CLASSES		(SMALL_CLASSES + WHOLE_CLASSES)
@@ -88,8 +89,9 @@ struct cache {
 	int64_t high_active, high_requested;	/* highest since the counts were last added to the pool's */
 
 	_Alignas(64) struct hugepin_pool *pool;
-	uint64_t kept_bytes, may_keep_bytes;	/* of whole blocks; and never more than whole_bytes */
-	uint64_t whole_bytes;
+	uint64_t kept_bytes, may_keep_bytes;	/* of whole blocks */
+	uint64_t largest;			/* of them that is kept at present */
+	unsigned int next_to_give;		/* whole class */
 	int64_t kept_requested;			/* part of counts.requested that belongs to chunks */
 	struct counts added;			/* of the counts, to the pool's */
 
@@ -136,10 +138,10 @@ struct cache *hpi_cache_find(struct hugepin_pool *pool);	/* this thread's; makes
 bool hpi_cache_barrier(void);			/* every thread of the process has run one since; false: no */
 void hpi_cache_wait(struct cache *cache);		/* until they are no longer stopped */
 void hpi_cache_add_counts(struct cache *cache);		/* needs the pool's lock, and the cache */
-/* Whether so much more of them may be kept, since the pool has not grown for long. Needs the same. */
+/* More and larger whole blocks may be kept, if the pool has not grown for long; false: no. Needs the same. */
 bool hpi_whole_grow(struct cache *cache);
-/* Whole blocks to the arena, largest first, until no more than @most_bytes are kept. Needs the same. */
-void hpi_whole_give(struct cache *cache, uint64_t most_bytes);
+/* Whole blocks to the arena, of each class in turn, until @most_bytes are left or @blocks have gone. Needs the same. */
+void hpi_whole_give(struct cache *cache, uint64_t most_bytes, unsigned int blocks);
 
 extern bool hpi_cache_heavy;				/* the kernel cannot interrupt the other CPUs for us */
 
@@ -200,6 +202,12 @@ static inline void pool_unlock(struct hugepin_pool *pool)
 		__atomic_store_n(&holder->holds, 0, __ATOMIC_RELEASE);
 	else
 		pthread_mutex_unlock(&pool->lock.mutex);
+}
+
+/* Its thread's guess; who wants to be sure has to have entered. */
+static inline bool is_kept_at_all(const struct cache *cache, uint64_t bytes)
+{
+	return bytes <= __atomic_load_n(&cache->largest, __ATOMIC_RELAXED);
 }
 
 /* Written by its thread alone, while others may look. */

@@ -13,6 +13,8 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define NOINLINE	__attribute__((noinline))
 
+#define GIVEN_AT_ONCE	4			/* whole blocks: what bounds the costliest call */
+
 /*
  * The quick functions call nothing, so that they need no frame: whatever is not as usual is the business of a slow one,
  * which begins anew.
@@ -122,13 +124,13 @@ static void spill(struct hugepin_pool *pool, struct cache *cache, unsigned int c
 	memmove(stack, stack + half, cache->filled[class] * sizeof(*stack));
 }
 
-/* Half of what is kept of whole blocks, so that the next need no lock. */
+/* Among the whole blocks, for a few more than the next one. */
 static void make_room(struct hugepin_pool *pool, struct cache *cache)
 {
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
 	if (!hpi_whole_grow(cache))
-		hpi_whole_give(cache, cache->may_keep_bytes / 2);
+		hpi_whole_give(cache, cache->may_keep_bytes / 2, GIVEN_AT_ONCE);
 	pool_unlock(pool);
 }
 
@@ -185,7 +187,7 @@ void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
 
 	if (unlikely(flags | pool->fills || !cache || !bytes || !hpi_context_is_ours(pool->ctx)))
 		return alloc_slow(pool, bytes, flags);
-	if (bytes > WHOLE_MAX)
+	if (bytes > SMALL_MAX && !is_kept_at_all(cache, bytes))
 		return alloc_booked(pool, cache, bytes);
 	class = class_of(bytes);
 	if (unlikely(!cache_enter(cache)))
@@ -256,6 +258,8 @@ static int give_cached(struct hugepin_pool *pool, struct cache *cache, struct fo
 		return -EINVAL;
 	if (cache->kept_bytes + found.chunk->bytes > cache->may_keep_bytes)
 		make_room(pool, cache);
+	if (cache->kept_bytes + found.chunk->bytes > cache->may_keep_bytes)
+		return -EINVAL;
 	push_whole(cache, class, found.chunk);
 	return 0;
 }
@@ -280,7 +284,7 @@ int hpi_block_free(struct hugepin_pool *pool, void *ptr)
 
 	if (cache)
 		found = find(pool, ptr);
-	if (found.span || (found.chunk && found.chunk->bytes <= WHOLE_MAX)) {
+	if (found.span || (found.chunk && is_kept_at_all(cache, found.chunk->bytes))) {
 		enter(cache);
 		err = give_cached(pool, cache, found, ptr);
 		cache_leave(cache);
@@ -302,7 +306,7 @@ static NOINLINE int free_slow(struct hugepin_pool *pool, void *ptr)
 }
 
 /* One that is in the arena, if it is a block at all. */
-static NOINLINE int free_large(struct hugepin_pool *pool, struct cache *cache, void *ptr)
+static inline int free_there(struct hugepin_pool *pool, struct cache *cache, void *ptr, bool grow)
 {
 	int err;
 
@@ -311,8 +315,26 @@ static NOINLINE int free_large(struct hugepin_pool *pool, struct cache *cache, v
 	err = hpi_arena_free(pool->arena, ptr);
 	if (likely(!err))
 		pool->frees++;
+	if (grow)
+		hpi_whole_grow(cache);
 	pool_unlock(pool);
 	return likely(!err) ? 0 : hpi_pool_no_block(pool, ptr);
+}
+
+static NOINLINE int free_large(struct hugepin_pool *pool, struct cache *cache, void *ptr)
+{
+	return free_there(pool, cache, ptr, false);
+}
+
+/* Blocks like it may be kept from now on, if the pool has stopped growing. */
+static NOINLINE int free_unkept(struct hugepin_pool *pool, struct cache *cache, void *ptr)
+{
+	int err;
+
+	enter(cache);
+	err = free_there(pool, cache, ptr, true);
+	cache_leave(cache);
+	return err;
 }
 
 int hugepin_free(struct hugepin_pool *pool, void *ptr)
@@ -328,8 +350,8 @@ int hugepin_free(struct hugepin_pool *pool, void *ptr)
 	found = find(pool, ptr);
 	if (!found.span && unlikely(!found.chunk))
 		return free_slow(pool, ptr);
-	if (!found.span && found.chunk->bytes > WHOLE_MAX)
-		return free_large(pool, cache, ptr);
+	if (!found.span && !is_kept_at_all(cache, found.chunk->bytes))
+		return found.chunk->bytes > WHOLE_MAX ? free_large(pool, cache, ptr) : free_unkept(pool, cache, ptr);
 	if (unlikely(!cache_enter(cache)))
 		return free_slow(pool, ptr);
 	if (found.span) {

@@ -155,7 +155,28 @@ static void a_pool_that_has_not_grown_for_long_keeps_more(void **state)
 			give(pool, take(pool, 100));
 	}
 	assert_in_range(most[0], 1, HPI_MIB(1));
-	assert_in_range(most[1], 2 * most[0], HPI_MIB(4) + HPI_MIB(1));
+	assert_in_range(most[1], 2 * most[0], HPI_MIB(64) / 2 + HPI_MIB(1));
+	end_pool(pool);
+}
+
+static void large_blocks_are_kept_once_it_has_not_grown_for_long(void **state)
+{
+	struct hugepin_pool *pool = cached_pool();
+	uint64_t before;
+	size_t i, round;
+
+	(void)state;
+	warm(pool);
+	give(pool, take(pool, WHOLE_MAX));
+	before = stats_of(pool).cached_bytes;
+	assert_in_range(before, 0, WHOLE_MAX - 1);
+	for (i = 0; i < 140000; i++)
+		give(pool, take(pool, 100));
+	for (round = 0; round < 8; round++)
+		give(pool, take(pool, WHOLE_MAX));
+	assert_in_range(stats_of(pool).cached_bytes, before + WHOLE_MAX, before + 2 * WHOLE_MAX);
+	assert_true(hugepin_pool_trim(pool, 0) > 0);
+	assert_int_equal(stats_of(pool).cached_bytes, 0);
 	end_pool(pool);
 }
 
@@ -523,6 +544,7 @@ int main(void)
 		TEST(a_trim_gives_back_what_is_kept),
 		TEST(what_is_kept_stays_within_the_cap),
 		TEST(a_pool_that_has_not_grown_for_long_keeps_more),
+		TEST(large_blocks_are_kept_once_it_has_not_grown_for_long),
 		TEST(what_is_kept_gives_way_under_the_pools_cap),
 		TEST(a_block_freed_twice_or_never_given_is_refused),
 		TEST(numbers_and_peaks_are_exact_for_one_thread),

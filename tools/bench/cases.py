@@ -5,10 +5,12 @@ import dataclasses
 
 KIB, MIB = 1 << 10, 1 << 20
 
-PAIR_SIZES = {  # name: smallest, largest, live blocks of a thread, operations of one repetition
-    "256B-64K": (256, 64 * KIB, 1024, 200000),
-    "64K-1M": (64 * KIB, MIB, 256, 50000),
-    "1M-64M": (MIB, 64 * MIB, 16, 10000),
+# Warm-ups are long enough for the largest sum of live blocks to have been seen, so that nothing grows while it is measured,
+# and for a pool to know that it has stopped growing.
+PAIR_SIZES = {  # name: smallest, largest, live blocks of a thread, operations of one repetition and before the first
+    "256B-64K": (256, 64 * KIB, 1024, 200000, 2000000),
+    "64K-1M": (64 * KIB, MIB, 256, 50000, 2000000),
+    "1M-64M": (MIB, 64 * MIB, 16, 10000, 40000),
 }
 # What does fewer operations by so much, and why: DPDK zeroes a block when it is freed, all of it.
 SLOW = {"dpdk": 50}
@@ -41,9 +43,8 @@ class Case:
 
 
 def pair(name, threads, **more):
-    low, high, live, operations = PAIR_SIZES[name]
-    # Long enough for the largest sum of live blocks to have been seen, so that nothing grows while it is measured.
-    arguments = {"min": low, "max": high, "live": live, "operations": operations, "warm_up": max(operations, 40000)}
+    low, high, live, operations, warm_up = PAIR_SIZES[name]
+    arguments = {"min": low, "max": high, "live": live, "operations": operations, "warm_up": warm_up}
     return Case(case=name, threads=threads, worker="pair", arguments=arguments, **more)
 
 
