@@ -3,11 +3,17 @@
  * Who holds how much. An account is a user's (found by uid) or a mount's (owned by its superblock, with limits). Every
  * charged page holds a reference, so an account lives as long as it matters.
  *
+ * There can be as many users as there are pages and pinned ranges, each another uid of a container: so neither finding
+ * one nor going on with a listing is a walk over all of them.
+ *
  * A user in a user namespace has the namespace's owner as parent: what it holds counts for the owner too, so that a set
  * of subordinate uids is no way around the owner's share.
  */
 #include <linux/cred.h>
+#include <linux/hash.h>
+#include <linux/hashtable.h>
 #include <linux/mm.h>
+#include <linux/rbtree.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
 
@@ -15,8 +21,9 @@
 
 struct hugepin_account {
 	unsigned int refs;		/* under account_lock */
-	struct list_head link;		/* users: on the list, oldest first */
-	u64 id;				/* greater than those of older users */
+	u64 id;				/* users: greater than those of older ones; 0 for a mount */
+	struct hlist_node by_uid;	/* users, and the next: under account_lock */
+	struct rb_node by_id;
 	kuid_t uid;
 	struct hugepin_account *parent;	/* with a reference, or NULL */
 	u64 locked;			/* base pages of pinned ranges */
@@ -27,8 +34,10 @@ struct hugepin_account {
 };
 
 static DEFINE_SPINLOCK(account_lock);
-static LIST_HEAD(users);
-static u64 last_id;			/* under account_lock */
+/* What follows is under account_lock: users by uid and parent, and oldest first. */
+static DEFINE_HASHTABLE(users, 10);
+static struct rb_root users_by_id = RB_ROOT;
+static u64 last_id;
 
 static struct hugepin_account *account_make(kuid_t uid, struct hugepin_account *parent)
 {
@@ -39,7 +48,6 @@ static struct hugepin_account *account_make(kuid_t uid, struct hugepin_account *
 	if (!account)
 		return NULL;
 	account->refs = 1;
-	INIT_LIST_HEAD(&account->link);
 	account->uid = uid;
 	account->parent = parent;
 	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
@@ -53,7 +61,10 @@ static struct hugepin_account *put_locked(struct hugepin_account *account)
 	lockdep_assert_held(&account_lock);
 	if (--account->refs)
 		return NULL;
-	list_del_init(&account->link);
+	if (account->id) {
+		hash_del(&account->by_uid);
+		rb_erase(&account->by_id, &users_by_id);
+	}
 	return account;
 }
 
@@ -81,17 +92,37 @@ void hugepin_account_put(struct hugepin_account *account)
 	account_end(account);
 }
 
+static unsigned long user_key(kuid_t uid, const struct hugepin_account *parent)
+{
+	return __kuid_val(uid) ^ hash_ptr(parent, 32);
+}
+
 static struct hugepin_account *get_user_locked(kuid_t uid, const struct hugepin_account *parent)
 {
 	struct hugepin_account *account;
 
 	lockdep_assert_held(&account_lock);
-	list_for_each_entry(account, &users, link)
+	hash_for_each_possible(users, account, by_uid, user_key(uid, parent))
 		if (uid_eq(account->uid, uid) && account->parent == parent) {
 			account->refs++;
 			return account;
 		}
 	return NULL;
+}
+
+static void add_user_locked(struct hugepin_account *user)
+{
+	struct rb_node **at = &users_by_id.rb_node, *above = NULL;
+
+	lockdep_assert_held(&account_lock);
+	user->id = ++last_id;
+	hash_add(users, &user->by_uid, user_key(user->uid, user->parent));
+	while (*at) {			/* the newest: to the right of all others */
+		above = *at;
+		at = &above->rb_right;
+	}
+	rb_link_node(&user->by_id, above, at);
+	rb_insert_color(&user->by_id, &users_by_id);
 }
 
 /* Consumes the reference on @parent, also on failure. */
@@ -103,8 +134,7 @@ static struct hugepin_account *user_below(kuid_t uid, struct hugepin_account *pa
 	spin_lock(&account_lock);
 	account = get_user_locked(uid, parent);
 	if (!account && fresh) {
-		fresh->id = ++last_id;
-		list_add_tail(&fresh->link, &users);
+		add_user_locked(fresh);
 		spin_unlock(&account_lock);
 		return fresh;
 	}
@@ -261,16 +291,35 @@ static void tell_user(const struct hugepin_account *user, struct hugepin_user_en
 	entry->pinned = user->locked << PAGE_SHIFT;
 }
 
+/* The oldest user that is younger than @id. */
+static struct rb_node *first_after(u64 id)
+{
+	struct rb_node *at = users_by_id.rb_node, *found = NULL;
+
+	lockdep_assert_held(&account_lock);
+	while (at) {
+		if (rb_entry(at, struct hugepin_account, by_id)->id > id) {
+			found = at;
+			at = at->rb_left;
+		} else {
+			at = at->rb_right;
+		}
+	}
+	return found;
+}
+
 u32 hugepin_account_list(u64 *cursor, struct hugepin_user_entry *entries, u32 room)
 {
-	const struct hugepin_account *user;
 	u64 after = *cursor;
+	struct rb_node *at;
 	u32 count = 0;
 
 	*cursor = 0;
 	spin_lock(&account_lock);
-	list_for_each_entry(user, &users, link) {
-		if (user->id <= after || !holds_something(user))
+	for (at = first_after(after); at; at = rb_next(at)) {
+		const struct hugepin_account *user = rb_entry(at, struct hugepin_account, by_id);
+
+		if (!holds_something(user))
 			continue;
 		if (count == room) {
 			*cursor = after;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -185,6 +186,61 @@ static void users_are_told_one_by_one(const void *arg)
 	close(mine);
 }
 
+/* As many as there may be: the ids of a container, each with one pin. More than one call tells. */
+#define MANY	(HUGEPIN_LIST_MAX + 400)
+
+static int pin_as(int device, const char *start, unsigned int uid)
+{
+	int pin;
+
+	CHECK_OK(seteuid(uid));
+	pin = CHECK_OK(pin_range(device, start, PAGE_4K));
+	CHECK_OK(seteuid(0));
+	return pin;
+}
+
+/* Users @first, @first + @step, …, @count of them, oldest first, and no other; with room for all of them. */
+static void check_users(int device, unsigned int first, unsigned int step, unsigned int count)
+{
+	static struct hugepin_user_entry entries[MANY + 1];
+	struct hugepin_users users = users_args(entries, ARRAY_SIZE(entries));
+	unsigned int told = 0, i;
+
+	do {
+		users.nr_entries = ARRAY_SIZE(entries);
+		CHECK_OK(ioctl(device, HUGEPIN_IOC_USERS, &users));
+		CHECK(users.nr_entries <= HUGEPIN_LIST_MAX, "%u at once", users.nr_entries);
+		for (i = 0; i < users.nr_entries; i++, told++) {
+			CHECK_EQ(entries[i].uid, first + told * step);
+			CHECK_EQ(entries[i].pinned, PAGE_4K);
+		}
+	} while (users.cursor);
+	CHECK_EQ(told, count);
+}
+
+static void many_users_are_told_once_and_oldest_first(const void *arg)
+{
+	const struct rlimit files = { .rlim_cur = MANY + 64, .rlim_max = MANY + 64 };
+	char *start = mmap(NULL, PAGE_4K, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int device = device_open(), pins[MANY];
+	const unsigned int first = 100000;
+	unsigned int i;
+
+	(void)arg;
+	CHECK_OK(setrlimit(RLIMIT_NOFILE, &files));
+	for (i = 0; i < MANY; i++)
+		pins[i] = pin_as(device, start, first + i);
+	check_users(device, first, 1, MANY);
+	for (i = 0; i < MANY; i += 2)
+		close(pins[i]);
+	check_users(device, first + 1, 2, MANY / 2);
+	for (i = 0; i < MANY; i += 2)		/* who comes again is new */
+		pins[i] = pin_as(device, start, first + MANY + i);
+	for (i = 1; i < MANY; i += 2)
+		close(pins[i]);
+	check_users(device, first + MANY, 2, MANY / 2);
+}
+
 static void region_info_knows_older_callers(const void *arg)
 {
 	int fd = region_make(PAGE_2M, CLASS_2M);
@@ -237,6 +293,7 @@ static const struct ktap_case cases[] = {
 	CASE(base_entries_are_no_references),
 	CASE(pins_are_told_and_go_to_quarantine),
 	CASE(users_are_told_one_by_one),
+	CASE(many_users_are_told_once_and_oldest_first, .timeout_s = 120),
 	CASE(region_info_knows_older_callers),
 	CASE(what_is_malformed_is_refused),
 };

@@ -88,6 +88,8 @@ static inline void list_move_tail(struct list_head *entry, struct list_head *hea
 	list_add_tail(entry, head);
 }
 
+#include "users.h"
+
 /* ---- locks ---- */
 
 #define DEFINE_SPINLOCK(name)	spinlock_t name
@@ -134,6 +136,7 @@ extern kuid_t model_euid;
 #define current_user_ns()	model_user_ns
 #define current_euid()		model_euid
 #define from_kuid_munged(ns, uid)	((uid).val)
+#define __kuid_val(uid)	((uid).val)
 static inline bool uid_eq(kuid_t a, kuid_t b) { return a.val == b.val; }
 
 /* ---- pages ---- */
