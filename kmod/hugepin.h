@@ -35,7 +35,8 @@
  * of ours but take_mutex and scan_mutex. A directory's inode lock is held over none of these. The self-test holds
  * resize_mutex and take_mutex over the mmap lock and over a region's beginning and end; no fault takes either of them.
  * Of the two indexes (xarrays) that of pages is locked over reserve->lock, that of regions over none of ours. A
- * dma-buf's own lock may be taken under its reservation lock; none is taken under it.
+ * dma-buf's own lock may be taken under its reservation lock; none is taken under it. Whoever removes folders of knobs
+ * (tree_mutex) waits for those who write to them, and so for all of the above.
  *   resize_mutex  one change of the reserve's size at a time; may be held for long, taken interruptibly
  *   take_mutex    one taker of free pages at a time, so that a plan made from the counters holds when it is carried out
  */

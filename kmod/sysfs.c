@@ -4,12 +4,14 @@
 #include <linux/kobject.h>
 #include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 
 #include "hugepin.h"
 
 static struct kobject *scrub_kobj;
+static DEFINE_MUTEX(tree_mutex);	/* of folders being made and removed; see hugepin.h for the order of locks */
 
 static struct hugepin_reserve *to_reserve(struct kobject *kobj)
 {
@@ -293,28 +295,6 @@ static int add_node(struct hugepin_node *node, struct kobject *device)
 	return 0;
 }
 
-int hugepin_sysfs_init(struct kobject *device)
-{
-	struct hugepin_node *node;
-	int id, ret = -ENOMEM;
-
-	scrub_kobj = kobject_create_and_add("scrub", device);
-	if (!scrub_kobj)
-		goto fail;
-	ret = sysfs_create_group(scrub_kobj, &scrub_group);
-	if (ret)
-		goto fail;
-	for_each_hugepin_node(node, id) {
-		ret = add_node(node, device);
-		if (ret)
-			goto fail;
-	}
-	return 0;
-fail:
-	hugepin_sysfs_exit();
-	return ret;
-}
-
 /* Waits for reads and writes that are under way. */
 static void remove(struct kobject **kobj)
 {
@@ -323,6 +303,52 @@ static void remove(struct kobject **kobj)
 	kobject_del(*kobj);
 	kobject_put(*kobj);
 	*kobj = NULL;
+}
+
+static int add_all(struct kobject *device)
+{
+	struct hugepin_node *node;
+	int id, ret;
+
+	lockdep_assert_held(&tree_mutex);
+	scrub_kobj = kobject_create_and_add("scrub", device);
+	if (!scrub_kobj)
+		return -ENOMEM;
+	ret = sysfs_create_group(scrub_kobj, &scrub_group);
+	if (ret)
+		return ret;
+	for_each_hugepin_node(node, id) {
+		ret = add_node(node, device);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static void remove_all(void)
+{
+	struct hugepin_node *node;
+	int id, class;
+
+	lockdep_assert_held(&tree_mutex);
+	for_each_hugepin_node(node, id) {
+		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
+			remove(&node->reserve[class].kobj);
+		remove(&node->kobj);
+	}
+	remove(&scrub_kobj);
+}
+
+int hugepin_sysfs_init(struct kobject *device)
+{
+	int ret;
+
+	mutex_lock(&tree_mutex);
+	ret = add_all(device);
+	if (ret)
+		remove_all();
+	mutex_unlock(&tree_mutex);
+	return ret;
 }
 
 /*
@@ -334,8 +360,10 @@ static void withdraw_work(struct work_struct *work)
 	struct hugepin_node *node;
 	int id;
 
+	mutex_lock(&tree_mutex);
 	for_each_hugepin_node(node, id)
 		remove(&node->reserve[HUGEPIN_CLASS_1G].kobj);
+	mutex_unlock(&tree_mutex);
 }
 
 static DECLARE_WORK(withdraw, withdraw_work);
@@ -345,17 +373,11 @@ void hugepin_sysfs_withdraw(void)
 	queue_work(hugepin_wq, &withdraw);
 }
 
-/* hugepin_stopping makes long writes end. */
+/* hugepin_stopping makes long writes end. The last of them may have queued the withdrawal of what is gone by then. */
 void hugepin_sysfs_exit(void)
 {
-	struct hugepin_node *node;
-	int id, class;
-
+	mutex_lock(&tree_mutex);
+	remove_all();
+	mutex_unlock(&tree_mutex);
 	cancel_work_sync(&withdraw);
-	for_each_hugepin_node(node, id) {
-		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
-			remove(&node->reserve[class].kobj);
-		remove(&node->kobj);
-	}
-	remove(&scrub_kobj);
 }
