@@ -310,6 +310,7 @@ static int fs_statfs(struct dentry *dentry, struct kstatfs *buf)
 	buf->f_files = READ_ONCE(info->names_max);
 	buf->f_ffree = buf->f_files - min_t(u64, buf->f_files, atomic64_read(&info->names));
 	buf->f_type = HUGEPIN_FS_MAGIC;
+	buf->f_fsid = u64_to_fsid(huge_encode_dev(dentry->d_sb->s_dev));
 	buf->f_bsize = PMD_SIZE;
 	buf->f_namelen = HUGEPIN_NAME_MAX;
 	for (class = 0; class < HUGEPIN_CLASS_COUNT; class++) {

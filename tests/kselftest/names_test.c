@@ -399,6 +399,48 @@ static void statfs_tells_magic_and_limits(const void *arg)
 	CHECK_EQ(fs.f_bavail * fs.f_bsize, 2 * PAGE_2M);
 }
 
+/* What df shows: of a mount without limits, or with more than there is, the reserve. Others take from that. */
+static void statfs_without_limits_tells_of_the_reserve(const void *arg)
+{
+	int open_ended = fs_mount(NULL, NULL), generous = fs_mount("limit_2m=1000000,limit_1g=1000", NULL);
+	uint64_t blocks = 0, free = 0;
+	struct reserve reserve;
+	struct statfs fs;
+	unsigned int i;
+
+	(void)arg;
+	close(make_named(generous, "emb0"));
+	reserve_read(&reserve);
+	for (i = 0; i < reserve.info.nr_pages; i++) {
+		const struct hugepin_info_pages *p = &reserve.pages[i];
+		uint64_t each = p->class == HUGEPIN_CLASS_1G ? PAGE_1G / PAGE_2M : 1;
+
+		blocks += p->total * each;
+		free += (p->clean + p->dirty) * each;
+	}
+	for (i = 0; i < 2; i++) {
+		CHECK_OK(fstatfs(i ? generous : open_ended, &fs));
+		CHECK_EQ(fs.f_bsize, PAGE_2M);
+		CHECK_EQ(fs.f_blocks, blocks);
+		CHECK_EQ(fs.f_bfree, free);
+		CHECK_EQ(fs.f_bavail, free);
+	}
+}
+
+/* What tells one mount's files from another's, in events and in traces. */
+static void mounts_have_ids_of_their_own(const void *arg)
+{
+	int one = fs_mount(NULL, NULL), other = fs_mount(NULL, NULL);
+	struct statfs fs, again, others;
+
+	(void)arg;
+	CHECK_OK(fstatfs(one, &fs));
+	CHECK_OK(fstatfs(one, &again));
+	CHECK_OK(fstatfs(other, &others));
+	CHECK(!memcmp(&fs.f_fsid, &again.f_fsid, sizeof(fs.f_fsid)), "one mount, two ids");
+	CHECK(memcmp(&fs.f_fsid, &others.f_fsid, sizeof(fs.f_fsid)), "two mounts, one id");
+}
+
 static void check_files(const char *path, uint64_t most, uint64_t left)
 {
 	struct statfs st;
@@ -643,6 +685,8 @@ static const struct ktap_case cases[] = {
 	CASE(mounts_are_apart),
 	CASE(unmounting_ends_names_but_not_what_is_in_use),
 	CASE(statfs_tells_magic_and_limits),
+	CASE(statfs_without_limits_tells_of_the_reserve),
+	CASE(mounts_have_ids_of_their_own),
 	CASE(a_mount_gets_no_more_names_than_its_limit),
 	CASE(a_name_for_every_page_of_the_reserve, .timeout_s = 300),
 	CASE(a_sandbox_without_the_right_makes_no_names),
