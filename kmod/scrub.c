@@ -9,6 +9,7 @@
 #include <linux/workqueue.h>
 
 #include "hugepin.h"
+#include "trace.h"
 
 bool hugepin_scrub_enabled = true;
 unsigned int hugepin_scrub_throttle_mib_s;
@@ -49,6 +50,7 @@ static int scrub_page(struct hugepin_page *page)
 
 	atomic64_add(ktime_to_ns(ktime_sub(ktime_get(), start)), &hugepin_figures.scrub_ns);
 	atomic64_add((u64)(page->zero_steps - before) << PMD_SHIFT, &hugepin_figures.scrub_bytes);
+	trace_hugepin_scrub(page->reserve->node, page->reserve->class, page->zero_steps - before, ret);
 	return ret;
 }
 

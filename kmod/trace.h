@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Tracepoints of the module: what happens to the reserve, to regions and to quarantined pages. */
+/* Tracepoints of the module: what happens to the reserve and its pages, to regions and to quarantined pages. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hugepin
 
@@ -57,6 +57,24 @@ TRACE_EVENT(hugepin_region_end,
 		__entry->nr_2m = nr_2m;
 	),
 	TP_printk("pages_1g=%llu pages_2m=%llu", __entry->nr_1g, __entry->nr_2m)
+);
+
+TRACE_EVENT(hugepin_scrub,
+	TP_PROTO(int node, unsigned int class, unsigned int steps, int ret),
+	TP_ARGS(node, class, steps, ret),
+	TP_STRUCT__entry(
+		__field(int, node)
+		__field(unsigned int, class)
+		__field(unsigned int, steps)
+		__field(int, ret)
+	),
+	TP_fast_assign(
+		__entry->node = node;
+		__entry->class = class;
+		__entry->steps = steps;
+		__entry->ret = ret;
+	),
+	TP_printk("node=%d class=%u steps=%u ret=%d", __entry->node, __entry->class, __entry->steps, __entry->ret)
 );
 
 TRACE_EVENT(hugepin_quarantine,
