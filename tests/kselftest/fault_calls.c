@@ -149,7 +149,7 @@ static void make_region_open_device(void)
 	open_device();
 }
 
-/* ---- names; the mount has a limit, so that what it holds can be seen ---- */
+/* ---- names; the mount has limits, so that what it holds can be seen ---- */
 
 static uint64_t mount_free(void)
 {
@@ -163,7 +163,7 @@ static void mount_limited(void)
 {
 	char options[32];
 
-	snprintf(options, sizeof(options), "limit_2m=%d", PAGES);
+	snprintf(options, sizeof(options), "limit_1g=0,limit_2m=%d", PAGES);
 	s.node = reserve_node_with(HUGEPIN_CLASS_2M, PAGES);
 	s.directory = fs_mount(options, NULL);
 	CHECK_EQ(mount_free(), PAGES);

@@ -175,10 +175,25 @@ static void reap_all(pid_t group)
 		;
 }
 
+/* How many times as long as elsewhere a case may take here. */
+static unsigned int patience(void)
+{
+	const char *text = getenv("KTAP_PATIENCE");
+	unsigned long times;
+	char *end;
+
+	if (!text)
+		return 1;
+	times = strtoul(text, &end, 10);
+	if (*end || !times || times > 100)
+		ktap_fail_here("KTAP_PATIENCE=%s: want a number from 1 to 100", text);
+	return times;
+}
+
 /* Runs the case; its exit status, or -signal, or -SIGALRM when it took too long. */
 static int run_case(const struct ktap_case *one)
 {
-	long long end = now_ms() + 1000LL * (one->timeout_s ? one->timeout_s : KTAP_TIMEOUT_S);
+	long long end = now_ms() + 1000LL * patience() * (one->timeout_s ? one->timeout_s : KTAP_TIMEOUT_S);
 	int status = 0;
 	pid_t child, done;
 

@@ -18,7 +18,7 @@ struct ktap_case {
 	void (*run)(const void *arg);	/* returns: passed */
 	const void *arg;
 	const char *variant;		/* shown after the name, or NULL */
-	unsigned int timeout_s;		/* 0: KTAP_TIMEOUT_S */
+	unsigned int timeout_s;		/* 0: KTAP_TIMEOUT_S; KTAP_PATIENCE=N in the environment: N times that */
 };
 
 struct ktap_hooks {
