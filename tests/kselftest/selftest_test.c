@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The module's own test of 1G pages: it passes here (or no 1G page would be in the reserve), so what is left to see is
- * what becomes of the class when the kernel refuses, or when it cannot be run. Loads the module again, so it runs
- * alone.
+ * what becomes of the class when the kernel refuses, when it cannot be run, or without the class. Loads the module
+ * again, so it runs alone.
  */
 #include <linux/perf_event.h>
 #include <poll.h>
@@ -47,16 +47,16 @@ static void check_log(const char *text)
 	CHECK(strstr(log, text), "not in the kernel log: %s", text);
 }
 
-static void check_gone(unsigned int node)
+static void check_gone(unsigned int node, unsigned int why, const char *told)
 {
 	struct reserve reserve;
 	char path[128], text[128];
 	int waited;
 
 	reserve_read(&reserve);
-	CHECK_EQ(reserve.info.absent[HUGEPIN_CLASS_1G], HUGEPIN_ABSENT_SELFTEST);
+	CHECK_EQ(reserve.info.absent[HUGEPIN_CLASS_1G], why);
 	CHECK(file_read("/sys/class/misc/hugepin/class_1g", text, sizeof(text)), "class_1g");
-	CHECK(!strcmp(text, "absent: the self-test objected"), "class_1g: %s", text);
+	CHECK(!strcmp(text, told), "class_1g: %s", text);
 	snprintf(path, sizeof(path), DIR_1G, node);
 	for (waited = 0; !access(path, F_OK) && waited < SETTLE_MS; waited += 10)
 		poll(NULL, 0, 10);
@@ -96,7 +96,7 @@ static void a_kernel_that_refuses_pins_has_no_1g_pages(const void *arg)
 	CHECK_EQ(knob_write(node, HUGEPIN_CLASS_1G, "nr_hugepages", 1), -EOPNOTSUPP);
 	check_log(*way == '1' ? "the self-test objects: the quick way to pin is closed (-14)" :
 				"the self-test objects: the slow way to pin is closed (-14)");
-	check_gone(node);
+	check_gone(node, HUGEPIN_ABSENT_SELFTEST, "absent: the self-test objected");
 	check_2m(node);
 	make_good(node);
 }
@@ -109,8 +109,22 @@ static void at_load_it_takes_the_class_away_and_the_module_stays(const void *arg
 	(void)arg;
 	snprintf(parameter, sizeof(parameter), "reserve=%u:1G:1,%u:2M:3", node, node);
 	CHECK_EQ(load(parameter), 0);
-	check_gone(node);
+	check_gone(node, HUGEPIN_ABSENT_SELFTEST, "absent: the self-test objected");
 	CHECK_EQ(reserve_of(node, HUGEPIN_CLASS_2M).total, 3);
+	make_good(node);
+}
+
+static void the_parameter_takes_the_class_away(const void *arg)
+{
+	unsigned int node = fresh(NULL);
+	char parameters[64];
+
+	(void)arg;
+	snprintf(parameters, sizeof(parameters), "enable_1g=0 reserve=%u:1G:1", node);
+	CHECK_EQ(load(parameters), -EOPNOTSUPP);
+	CHECK_EQ(load("enable_1g=0"), 0);
+	check_gone(node, HUGEPIN_ABSENT_PARAM, "absent: switched off by the parameter enable_1g");
+	check_2m(node);
 	make_good(node);
 }
 
@@ -221,6 +235,7 @@ static const struct ktap_case cases[] = {
 	CASE(a_kernel_that_refuses_pins_has_no_1g_pages, .variant = "the quick way", .arg = "1"),
 	CASE(a_kernel_that_refuses_pins_has_no_1g_pages, .variant = "the slow way", .arg = "2"),
 	CASE(at_load_it_takes_the_class_away_and_the_module_stays),
+	CASE(the_parameter_takes_the_class_away),
 	CASE(at_load_it_passes),
 	CASE(a_test_that_cannot_be_run_gives_the_page_back),
 	CASE(being_killed_in_it_is_no_objection),
