@@ -22,10 +22,10 @@
 #include "internal.h"
 
 struct limit_files {
-	const char *limit_file;
+	const char *limit_file;		/* NULL: there is no such limit in this version */
 	const char *stat_file;		/* tells of limits above what is mounted, or NULL */
-	const char *usage_file;		/* of memory only, as is what follows */
-	const char *file_pages[2];	/* what memory.stat calls them, of the group and those below it */
+	const char *usage_file;		/* of memory and swap only, as is what follows */
+	const char *file_pages[2];	/* what memory.stat calls them, of the group and those below it; NULL: none count */
 	const char *usual_mounts[2];	/* where it is if mountinfo cannot be read */
 };
 
@@ -91,7 +91,7 @@ static int subtract_usage(const struct limit_files *files, const char *directory
 	int err, i;
 
 	err = bytes_in(directory, files->usage_file, NULL, 0, &usage);
-	for (i = 0, kept = usage; !err && i < 2; i++) {
+	for (i = 0, kept = usage; !err && i < 2 && files->file_pages[i]; i++) {
 		err = bytes_in(directory, "memory.stat", files->file_pages[i], 0, &file_pages);
 		kept -= file_pages < kept ? file_pages : kept;
 	}
@@ -175,6 +175,8 @@ static int note_membership(char *line, size_t length, void *arg)
 	else if (has_word(controllers, search->controller))
 		h = &search->v1;
 	else
+		return 0;
+	if (!h->files->limit_file)
 		return 0;
 	if ((size_t)snprintf(h->path, sizeof(h->path), "%s", path) >= sizeof(h->path))
 		search->err = path_too_long();
@@ -311,6 +313,31 @@ int hpi_cgroup_memory_limit(const char *root, uint64_t *out)
 int hpi_cgroup_memory_headroom(const char *root, uint64_t *out)
 {
 	return least(root, "memory", memory_files, true, out);
+}
+
+/* v2 limits swap by itself, v1 memory and swap together. */
+int hpi_cgroup_swap_headroom(const char *root, uint64_t *out)
+{
+	static const struct limit_files v1[2] = {
+		{ "memory.memsw.limit_in_bytes", NULL, "memory.memsw.usage_in_bytes",
+		  { "total_inactive_file ", "total_active_file " }, { "/sys/fs/cgroup/memory", "/dev/cgroup/memory" } },
+	};
+	static const struct limit_files v2[2] = {
+		[1] = { "memory.swap.max", NULL, "memory.swap.current",
+			.usual_mounts = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" } },
+	};
+	uint64_t both, memory, swap;
+	int err = least(root, "memory", v2, true, &swap);
+
+	if (!err)
+		err = least(root, "memory", v1, true, &both);
+	if (!err)
+		err = hpi_cgroup_memory_headroom(root, &memory);
+	if (err)
+		return err;
+	both = both == UINT64_MAX ? both : both - (memory < both ? memory : both);
+	*out = swap < both ? swap : both;
+	return 0;
 }
 
 int hpi_cgroup_hugetlb_limit(const char *root, uint64_t page_bytes, uint64_t *out)

@@ -124,6 +124,8 @@ int hpi_policy_split(const char *text, enum hugepin_policy *policy, struct hpi_n
 int hpi_cgroup_memory_limit(const char *root, uint64_t *out);
 /* What these groups may still be charged before the kernel kills in one of them: file pages count as free. */
 int hpi_cgroup_memory_headroom(const char *root, uint64_t *out);
+/* How much of what is there of swap its cgroups leave; UINT64_MAX: all of it. */
+int hpi_cgroup_swap_headroom(const char *root, uint64_t *out);
 /* The same of the hugetlb controller, for pages of 2 MiB or 1 GiB. */
 int hpi_cgroup_hugetlb_limit(const char *root, uint64_t page_bytes, uint64_t *out);
 

@@ -88,12 +88,16 @@ uint64_t hpi_room_on_nodes(const char *root, const struct hpi_nodes *nodes)
 static int check_container(const char *root, const char *what, uint64_t bytes)
 {
 	uint64_t charge = bytes + bytes / 512;		/* page tables are charged too */
-	uint64_t limit, headroom, swapped = swap(root);
+	uint64_t limit, headroom, swapped, allowed;
 
-	if (hpi_cgroup_memory_headroom(root, &headroom) || hpi_cgroup_memory_limit(root, &limit)) {
+	if (hpi_cgroup_memory_headroom(root, &headroom) || hpi_cgroup_memory_limit(root, &limit) ||
+	    hpi_cgroup_swap_headroom(root, &allowed)) {
 		hpi_error_clear();	/* what cannot be known forbids nothing */
 		return 0;
 	}
+	swapped = swap(root);
+	if (allowed < swapped)
+		swapped = allowed;
 	if (charge <= headroom || charge - headroom <= swapped)
 		return 0;
 	return hpi_error(-ENOMEM, "%s: asked %llu bytes, the container has %llu left of its limit of %llu, and %llu "

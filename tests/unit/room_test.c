@@ -11,6 +11,7 @@
 #include "internal.h"
 #include "tree.h"
 
+#define V1	"sys/fs/cgroup/memory/"
 #define V2	"sys/fs/cgroup/"
 #define GIB(n)	((uint64_t)(n) << 30)
 
@@ -62,7 +63,8 @@ static void more_than_the_machine_has_available_is_refused(void **state)
 	assert_int_equal(check(&local, GIB(40)), 0);
 	assert_int_equal(check(NULL, GIB(40)), 0);
 	assert_int_equal(check(&local, GIB(40) + 4096), -ENOMEM);
-	assert_string_equal(hugepin_error(), "base: asked 42949677056 bytes, the machine has 42949672960 available, and 0 of swap");
+	assert_string_equal(hugepin_error(), "base: asked 42949677056 bytes, the machine has 42949672960 available, "
+			    "and 0 of swap");
 	assert_int_equal(check(NULL, GIB(40) + 4096), -ENOMEM);
 	assert_int_equal(check(&local, GIB(64) + 4096), -ENOMEM);
 	assert_string_equal(hugepin_error(), "base: asked 68719480832 bytes, the machine's memory is 68719476736");
@@ -86,8 +88,8 @@ static void more_than_the_nodes_have_that_it_is_bound_to_is_refused(void **state
 	assert_int_equal(check(&node0, GIB(30)), 0);
 	assert_int_equal(check(&node2, GIB(12)), 0);
 	assert_int_equal(check(&node2, GIB(12) + 4096), -ENOMEM);
-	assert_string_equal(hugepin_error(), "base: asked 12884905984 bytes on nodes 2, which have 12884901888 available, and 0 "
-			    "of swap");
+	assert_string_equal(hugepin_error(), "base: asked 12884905984 bytes on nodes 2, which have 12884901888 available, "
+			    "and 0 of swap");
 	assert_int_equal(check(&both, GIB(40)), 0);
 	assert_int_equal(check(&both, GIB(42) + 4096), -ENOMEM);
 	/* Preferred and interleaved memory goes elsewhere when its nodes are full. */
@@ -109,8 +111,8 @@ static void a_containers_limit_is_as_it_is_now(void **state)
 	assert_int_equal(check(&local, GIB(30)), 0);
 	/* With its page tables it would not fit. */
 	assert_int_equal(check(&local, GIB(31)), -ENOMEM);
-	assert_string_equal(hugepin_error(), "base: asked 33285996544 bytes, the container has 33285996544 left of its limit of "
-			    "34359738368, and 0 of swap");
+	assert_string_equal(hugepin_error(), "base: asked 33285996544 bytes, the container has 33285996544 left of its "
+			    "limit of 34359738368, and 0 of swap");
 	tree_write(&tree, V2 "a/memory.max", "1073741824\n");
 	assert_int_equal(check(&local, 4096), -ENOMEM);
 	tree_write(&tree, V2 "a/memory.max", "max\n");
@@ -118,6 +120,48 @@ static void a_containers_limit_is_as_it_is_now(void **state)
 	tree_write(&tree, V2 "a/memory.max", "nonsense\n");
 	assert_int_equal(check(&local, GIB(40)), 0);
 	assert_string_equal(hugepin_error(), "");
+}
+
+/* C017: the host's swap is not the container's. */
+static void a_container_swaps_no_more_than_it_may(void **state)
+{
+	(void)state;
+	tree_write(&tree, "proc/meminfo", "MemAvailable:   41943040 kB\nSwapFree:       33554432 kB\n");
+	tree_write(&tree, "proc/self/cgroup", "0::/a\n");
+	tree_write(&tree, "proc/self/mountinfo", "31 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	tree_write(&tree, V2 "a/memory.max", "1073741824\n");
+	assert_int_equal(check(&local, GIB(2)), 0);
+	tree_write(&tree, V2 "a/memory.swap.max", "0\n");
+	assert_int_equal(check(&local, GIB(2)), -ENOMEM);
+	assert_non_null(strstr(hugepin_error(), "1073741824 left of its limit of 1073741824, and 0 of swap"));
+	assert_int_equal(check(&local, GIB(1) - GIB(1) / 256), 0);
+	tree_write(&tree, V2 "a/memory.swap.max", "2147483648\n");
+	assert_int_equal(check(&local, GIB(2)), 0);
+	tree_write(&tree, V2 "a/memory.swap.current", "2147000000\n");
+	assert_int_equal(check(&local, GIB(2)), -ENOMEM);
+	assert_non_null(strstr(hugepin_error(), "and 483648 of swap"));
+	tree_write(&tree, V2 "a/memory.swap.max", "max\n");
+	assert_int_equal(check(&local, GIB(2)), 0);
+}
+
+/* The older kind limits memory and swap together; both counts have the same file pages in them. */
+static void a_container_of_the_older_kind_swaps_no_more_than_it_may(void **state)
+{
+	(void)state;
+	tree_write(&tree, "proc/meminfo", "MemAvailable:   41943040 kB\nSwapFree:       33554432 kB\n");
+	tree_write(&tree, "proc/self/cgroup", "4:memory:/a\n");
+	tree_write(&tree, "proc/self/mountinfo", "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+	tree_write(&tree, V1 "a/memory.limit_in_bytes", "1073741824\n");
+	tree_write(&tree, V1 "a/memory.usage_in_bytes", "1000000\n");
+	assert_int_equal(check(&local, GIB(2)), 0);
+	tree_write(&tree, V1 "a/memory.memsw.limit_in_bytes", "1073741824\n");
+	tree_write(&tree, V1 "a/memory.memsw.usage_in_bytes", "1000000\n");
+	assert_int_equal(check(&local, GIB(2)), -ENOMEM);
+	assert_non_null(strstr(hugepin_error(), "and 0 of swap"));
+	tree_write(&tree, V1 "a/memory.memsw.limit_in_bytes", "2147483648\n");
+	assert_int_equal(check(&local, GIB(2)), -ENOMEM);
+	assert_non_null(strstr(hugepin_error(), "and 1073741824 of swap"));
+	assert_int_equal(check(&local, GIB(2) - GIB(1) / 64), 0);
 }
 
 static void what_is_not_told_forbids_nothing(void **state)
@@ -141,6 +185,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(swap_counts_but_not_beyond_the_machines_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(more_than_the_nodes_have_that_it_is_bound_to_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_containers_limit_is_as_it_is_now, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_container_swaps_no_more_than_it_may, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_container_of_the_older_kind_swaps_no_more_than_it_may, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_not_told_forbids_nothing, setup, teardown),
 	};
 
