@@ -33,7 +33,7 @@ static const char *write_text(const char *path, const char *text)
 	const char *wrong = NULL;
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0) {
-		snprintf(why, sizeof(why), "%s to %s: %s", text, path, strerror(errno));
+		snprintf(why, sizeof(why), "%.*s to %s: %s", (int)strcspn(text, "\n"), text, path, strerror(errno));
 		wrong = why;
 	}
 	if (fd >= 0)
@@ -77,6 +77,20 @@ const char *knobs_restore(const struct knob_values *knobs)
 	return wrong;
 }
 
+/* @wrong, with what is held. */
+static const char *with_balance(const char *wrong)
+{
+	static char text[512];
+	struct balance b;
+
+	if (balance_read(&b))
+		return wrong;
+	snprintf(text, sizeof(text), "%s; pages of 2M: in use %llu, quarantined %llu; regions %llu, users that hold something %llu",
+		 wrong, (unsigned long long)b.in_use, (unsigned long long)b.quarantined, (unsigned long long)b.regions,
+		 (unsigned long long)b.users);
+	return text;
+}
+
 /* All but what is poisoned can be given back, soon after the last user has gone. */
 const char *knobs_empty(const struct knob_values *knobs, unsigned int seconds)
 {
@@ -89,6 +103,6 @@ const char *knobs_empty(const struct knob_values *knobs, unsigned int seconds)
 			if (strstr(knobs->knob[i].path, "nr_hugepages"))
 				wrong = write_text(knobs->knob[i].path, "0\n");
 		if (!wrong || !tries--)
-			return wrong;
+			return wrong ? with_balance(wrong) : NULL;
 	}
 }
