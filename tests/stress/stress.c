@@ -148,14 +148,20 @@ static void end_role(pid_t process)
 	kill(-process, SIGKILL);
 }
 
+static void note_death(int status)
+{
+	if (!WIFSIGNALED(status) || WTERMSIG(status) == SIGKILL || shared->stop)
+		return;
+	snprintf(shared->wrong, sizeof(shared->wrong), "a process died of signal %d", WTERMSIG(status));
+	shared->stop = 1;
+}
+
 static void reap(void)
 {
 	int status;
-	pid_t one;
 
-	while ((one = waitpid(-1, &status, 0)) > 0)
-		if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && !shared->stop)
-			fail("a process died of signal %d", WTERMSIG(status));
+	while (waitpid(-1, &status, 0) > 0)
+		note_death(status);
 }
 
 /* One after the other dies and another takes its place, until the time is up. */
@@ -175,14 +181,12 @@ static void round_of(double seconds)
 		nanosleep(&pause, NULL);
 		i = chance_of(role_count);
 		end_role(processes[i]);
+		if (waitpid(processes[i], &status, 0) > 0)	/* its last call may make a name: its successor must find it */
+			note_death(status);
 		count(&shared->kills, 1);
 		processes[i] = start_role(&roles[i]);
 		while ((one = waitpid(-1, &status, WNOHANG)) > 0) {
-			if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && !shared->stop) {
-				snprintf(shared->wrong, sizeof(shared->wrong), "a process died of signal %d",
-					 WTERMSIG(status));
-				shared->stop = 1;
-			}
+			note_death(status);
 			for (i = 0; i < role_count; i++)	/* a role that ends by itself begins anew */
 				if (processes[i] == one)
 					processes[i] = start_role(&roles[i]);
