@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # That what is written of hugepinctl is what it takes: its manual page and its help have the same commands, options and
-# exit statuses, and the other documents name none that is not there; that man(1) formats every page without a word.
-# Prints TAP.
+# exit statuses, and the other documents name none that is not there; that the report in README.md is the demo's; that
+# man(1) formats every page without a word. Prints TAP.
 #
 #	tests/cases/manual_test.sh BUILD
 set -u
@@ -102,6 +102,20 @@ known() {
 	return $status
 }
 
+report_in_readme() {
+	sed -n '/^1  /,/^demo: ok$/p' README.md
+}
+
+demo_titles() {
+	grep -hoE 'report_section\("[^"]*", "[^"]*"' tools/demo.d/*.c | sed 's/.*("\(.\)", "\(.*\)"/\1  \2/' | sort
+}
+
+# known_lines - what each line of the report begins with stands in the demo; "took" is the last of a table's
+known_lines() {
+	! report_in_readme | sed -n '/^[1-9-] /d; s/^   \([a-z ]\{11\}\) .*/\1/p' | sed 's/ *$//' | grep . | sort -u |
+		grep -vxF -- "$(grep -hoE 'report_line\("[^"]*"' tools/demo.d/*.c | cut -d'"' -f2)" | sed 's/^/# /' | grep .
+}
+
 quiet() { # PAGE
 	local said
 	said=$(LC_ALL=C.UTF-8 man --warnings -l "$1" 2>&1 >/dev/null)
@@ -118,6 +132,8 @@ for command in $(help_commands); do
 done
 check 'the page has the exit statuses of the help' same "$(help_statuses)" "$(page_statuses)"
 check 'the documents name commands and options that are there' known
+check "README has the demo's steps" same "$(demo_titles)" "$(report_in_readme | grep -E '^[1-9-]  ' | sort)"
+check 'and no line that it does not print' known_lines
 for manual in Documentation/man/*.[1-9]; do
 	check "man formats ${manual##*/} without a word" quiet "$manual"
 done

@@ -124,7 +124,7 @@ static int read_everything(struct demo *demo, struct hugepin_region *region)
 	if (report_check(demo, faults >= pages && faults <= pages + pages / 10 + 2,
 			 "reading %" PRIu64 " pages through a mapping without entries took %" PRIu64 " page faults",
 			 pages, faults))
-		report_line("page size", "%" PRIu64 " page faults for %" PRIu64 " huge pages; with 4K pages it were %s",
+		report_line("page size", "%" PRIu64 " page faults for %" PRIu64 " huge pages; with 4K pages it would be %s",
 			    faults, pages, text_count(r->region_bytes / BASE_PAGE, frames));
 	return 0;
 }
