@@ -13,8 +13,8 @@ memoryview or tensor made from it; the block goes back when the last of them is 
 are alive; leaving a "with" or close(defer=True) ends a pool for new arrays, and the last one gives the memory back.
 
 Pinned memory may still be read or written by a device when its last reference goes. Where it is registered with a
-runtime, such blocks wait in the pool until the devices' work has passed: see Pool.streams. At interpreter exit nothing is
-given back; the kernel does that when the process is gone.
+runtime, such blocks wait in the pool until the devices' work has passed: see Pool.streams. At interpreter exit nothing
+is given back; the kernel does that when the process is gone.
 
 Threads: everything here may be used by several. Fork: a child may use the arrays that it inherits, and letting go of
 them does nothing; calls on its parent's objects raise NotPermitted. Spawn: pass a Variable, or share(array).
@@ -291,13 +291,22 @@ def _stop_log() -> None:
         _deliver_lines()
 
 
+def _failure(number: int) -> Error:
+    """Of the call that this thread has just made."""
+    return _error(number, _lib().error().decode(errors="replace"))
+
+
 def _call(function: Callable[..., int], *arguments: Any) -> int:
     """A call that returns a number, or -errno: then its error is raised."""
     with _inside:
         result = function(*arguments)
         if result < 0:
-            raise _error(-result, _lib().error().decode(errors="replace"))
+            raise _failure(-result)
     return result
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 # ---- objects of the library, and who uses them ----
@@ -322,9 +331,11 @@ class _Handle:
     def address(self) -> int | None:
         return next(iter(self.addresses), None)
 
-    def made(self, address: int | None, owner: object) -> None:
-        assert address
-        self.addresses.append(address)
+    def make(self, owner: object, create: Callable[..., int], *arguments: Any) -> None:
+        out = _P()
+        _call(create, *arguments, ctypes.byref(out))
+        assert out.value
+        self.addresses.append(out.value)
         if self.parent:
             self.parent.users[self] = 0
         _when_collected(owner, self.abandon, None)
@@ -357,11 +368,12 @@ class _Handle:
             self.left()
 
     def left(self) -> None:
-        with _inside, self.lock:
-            self.end_quietly()
+        with _inside, self.lock, self.quietly():
+            if self.closing:
+                self.end()
 
     def in_use(self) -> str:
-        return f"{len(self.users)} that use it"
+        return _counted(len(self.users), "user")
 
     def end(self) -> None:
         """Needs the lock."""
@@ -374,15 +386,15 @@ class _Handle:
         result = self.destroy(address)
         if result:
             self.addresses.append(address)
-            raise _error(-result, _lib().error().decode(errors="replace"))
+            raise _failure(-result)
         if self.parent:
             self.parent.leave(self)
 
-    def end_quietly(self) -> None:
-        """Needs the lock."""
+    @contextlib.contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Where nobody can be told: a failure goes to the log, and what failed stays."""
         try:
-            if self.closing:
-                self.end()
+            yield
         except Error as error:
             _lines.append((logging.ERROR, f"{self.what}: closing it: {error.strerror}"))
 
@@ -402,10 +414,8 @@ class _Handle:
                 raise
 
     def abandon(self, _: None) -> None:
-        try:
+        with self.quietly():
             self.close(defer=True)
-        except Error as error:
-            _lines.append((logging.ERROR, f"{self.what}: closing it: {error.strerror}"))
 
 
 class _Closing:
@@ -464,9 +474,7 @@ class Options(_Closing):
     def __init__(self, values: Mapping[str, Any] | None = None, *, environment: bool = False):
         """environment: read it too, as the library does for a context without options."""
         self._handle = _Handle("option set", _lib().options_destroy)
-        out = _P()
-        _call(_lib().options_create, ctypes.byref(out))
-        self._handle.made(out.value, self)
+        self._handle.make(self, _lib().options_create)
         if environment:
             self.load_environment()
         for key, value in (values or {}).items():
@@ -629,8 +637,8 @@ class _PoolHandle(_Handle):
     def in_use(self) -> str:
         blocks = [nbytes for user, nbytes in list(self.users.items()) if isinstance(user, int)]
         calls = len(self.users) - len(blocks)
-        return (f"{len(blocks)} arrays of together {sum(blocks)} bytes alive"
-                + (f", and {calls} calls under way" if calls else ""))
+        return (f"{_counted(len(blocks), 'array')} of together {sum(blocks)} bytes alive"
+                + (f", and {_counted(calls, 'call')} under way" if calls else ""))
 
     def take(self, nbytes: int, flags: int, alignment: int) -> Array:
         try:
@@ -644,7 +652,7 @@ class _PoolHandle(_Handle):
         with self.use() as pool:
             address = _lib().alloc(pool, alignment, nbytes, flags)
             if not address:
-                raise _error(ctypes.get_errno(), _lib().error().decode(errors="replace"))
+                raise _failure(ctypes.get_errno())
             self.users[address] = nbytes
             root = _Memory(self, address, nbytes).root(self.take_back, address)
             if self.registered is None and nbytes:
@@ -735,10 +743,8 @@ class Pool(_Closing):
         self.kind = kind
         self._mount = ctx.mount
         self._handle: _PoolHandle = _PoolHandle(kind, ctx._handle)
-        out = _P()
         with ctx._handle.use() as address:
-            _call(_lib().pool_create, address, _KINDS.index(kind), ctypes.byref(out))
-            self._handle.made(out.value, self)
+            self._handle.make(self, _lib().pool_create, address, _KINDS.index(kind))
 
     def __enter__(self) -> Pool:
         return self
@@ -843,10 +849,8 @@ class Context(_Closing):
         self.mount = options["mount"]
         self._variables: Pool | None = None
         self._handle = _Handle("context", _lib().context_destroy)
-        out = _P()
         with options._handle.use() as address:
-            _call(_lib().context_create, address, ctypes.byref(out))
-        self._handle.made(out.value, self)
+            self._handle.make(self, _lib().context_create, address)
 
     def __enter__(self) -> Context:
         return self
