@@ -167,7 +167,7 @@ static int request_nodes(struct hugepin_context *ctx, const char *text, struct h
 	if (hpi_nodes_parse(text, out))
 		return hpi_error(-EINVAL, "region request: \"%s\" is not a list of node ids like \"0-3,8\"", text);
 	err = hpi_policy_check_nodes(out, &ctx->topology);
-	return err ? hpi_error_add(err, ": region request for nodes %s", text) : 0;
+	return err ? hpi_error_add(err, ": region request for node%s %s", HPI_PLURAL(hpi_nodes_count(out)), text) : 0;
 }
 
 /* 0 and both together leave 1G out where there is no such class; 1G alone is refused by the module with the reason. */

@@ -67,8 +67,8 @@ static int refuse_short(const struct hpi_take *take, const struct hugepin_shortf
 				 bytes, asked, HPI_PLURAL(asked), class, limit, held);
 	case HUGEPIN_SHORT_CGROUP:
 		return hpi_error(err,
-				 "region of %llu bytes: asked %llu page%s of %s on %s, more than dmem.max leaves to this "
-				 "control group; see its dmem.current for hugepin/node%d",
+				 "region of %llu bytes: asked %llu page%s of %s on %s, more than dmem.max leaves to "
+				 "this control group; see its dmem.current for hugepin/node%d",
 				 bytes, asked, HPI_PLURAL(asked), class, place, (int)s->node);
 	default:
 		return hpi_error(err, "region of %llu bytes: %s", bytes,

@@ -158,8 +158,8 @@ static int explain_write(int err, int node, enum hugepin_class page_class, uint6
 	case -EROFS:
 		return hpi_error(err, "reserve: sysfs is read-only here, reserve on the host");
 	default:
-		return hpi_error(err, "reserve: asking for %llu page%s of %s on node %d: %s", asked, HPI_PLURAL(asked), class,
-				 node, strerror(-err));
+		return hpi_error(err, "reserve: asking for %llu page%s of %s on node %d: %s", asked, HPI_PLURAL(asked),
+				 class, node, strerror(-err));
 	}
 }
 

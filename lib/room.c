@@ -112,8 +112,8 @@ static int check_nodes(const char *root, const struct hpi_nodes *nodes, const ch
 
 	if (bytes <= room || bytes - room <= swapped)
 		return 0;
-	hpi_nodes_format(nodes, list, sizeof(list));
-	return hpi_error(-ENOMEM, "%s: asked %llu bytes on nodes %s, which have %llu available, and %llu of swap", what,
+	hpi_nodes_name(nodes, list, sizeof(list));
+	return hpi_error(-ENOMEM, "%s: asked %llu bytes on %s, with %llu available, and %llu of swap", what,
 			 (unsigned long long)bytes, list, (unsigned long long)room, (unsigned long long)swapped);
 }
 

@@ -88,7 +88,7 @@ static void more_than_the_nodes_have_that_it_is_bound_to_is_refused(void **state
 	assert_int_equal(check(&node0, GIB(30)), 0);
 	assert_int_equal(check(&node2, GIB(12)), 0);
 	assert_int_equal(check(&node2, GIB(12) + 4096), -ENOMEM);
-	assert_string_equal(hugepin_error(), "base: asked 12884905984 bytes on nodes 2, which have 12884901888 available, "
+	assert_string_equal(hugepin_error(), "base: asked 12884905984 bytes on node 2, with 12884901888 available, "
 			    "and 0 of swap");
 	assert_int_equal(check(&both, GIB(40)), 0);
 	assert_int_equal(check(&both, GIB(42) + 4096), -ENOMEM);

@@ -58,7 +58,7 @@ static int reach(struct change *change, const struct apply_options *options, con
 	}
 }
 
-/* Tries harder than a way forward would: signals wait, so that what ends a write early is only a stop and a continue. */
+/* Tries harder than a way forward would: signals wait, so that only a stop and a continue end a write early. */
 static void restore(struct change *change, const struct apply_ops *ops)
 {
 	for (unsigned int tries = QUICK_TRIES; change->now != change->before && tries; tries--) {

@@ -233,7 +233,8 @@ static int check_room(const struct plan *plan, struct message *why)
 		pages = bytes / class_bytes(change->page_class);
 		if (change->target > change->before && change->target > pages)
 			return message_set(why, -ERANGE,
-					   "node %d: %s: %" PRIu64 " pages were asked for, its memory of %s has %" PRIu64,
+					   "node %d: %s: %" PRIu64 " pages were asked for, its memory of %s has %"
+					   PRIu64,
 					   change->node, class_name(change->page_class), change->target,
 					   human_bytes(bytes, size), pages);
 	}

@@ -157,7 +157,8 @@ static void examine_hugetlb(struct doctor *doctor)
 		unused = 0;
 		host_read_number(&unused, "/sys/kernel/mm/hugepages/hugepages-%ukB/free_hugepages", sizes_kb[i]);
 		found(doctor, unused ? HEALTH_WARN : HEALTH_OK, "hugetlb",
-		      "the kernel's pool has %" PRIu64 " page%s of %s, %" PRIu64 " free", total, PLURAL(total), class, unused);
+		      "the kernel's pool has %" PRIu64 " page%s of %s, %" PRIu64 " free", total, PLURAL(total), class,
+		      unused);
 		if (unused)
 			advice(doctor, "if nobody needs them there: hugepinctl adopt NODE %s %" PRIu64, class, unused);
 	}

@@ -46,7 +46,8 @@ static bool examine_loaded(struct doctor *doctor, const struct reserve_view *vie
 		return true;
 	}
 	if (view->there) {
-		found(doctor, HEALTH_WARN, "module", "answers, but has no " SYSFS " here: its reserve cannot be changed");
+		found(doctor, HEALTH_WARN, "module",
+		      "answers, but has no " SYSFS " here: its reserve cannot be changed");
 		advice(doctor, "mount -t sysfs sysfs /sys");
 		return true;
 	}
@@ -223,7 +224,8 @@ void examine_reserve(struct doctor *doctor, const struct reserve_view *view)
 			found(doctor, HEALTH_OK, "classes", "%s pages can be held", class_name((enum hugepin_class)c));
 			continue;
 		}
-		found(doctor, HEALTH_WARN, "classes", "%s pages are absent: %s", class_name((enum hugepin_class)c), absent);
+		found(doctor, HEALTH_WARN, "classes", "%s pages are absent: %s", class_name((enum hugepin_class)c),
+		      absent);
 		if (strstr(absent, "this kernel"))
 			advice(doctor, "kernels from 6.12 on have them; on this one everything is made of 2M pages");
 	}

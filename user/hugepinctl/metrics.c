@@ -208,7 +208,7 @@ const struct command command_metrics = {
 		  "replace FILE by them, whole or not at all: for the textfile collector of\n"
 		  "node_exporter, as /var/lib/prometheus/node-exporter/hugepin.prom" },
 	},
-	.help = "Without the module hugepin_up is 0, nothing is told of the reserve, and the exit status is 3; with\n"
-		"--output nothing else is said of it.\n",
+	.help = "Without the module hugepin_up is 0, nothing is told of the reserve, and the exit status is 3;\n"
+		"with --output nothing else is said of it.\n",
 	.run = run,
 };

@@ -171,8 +171,8 @@ static void print_notes(const struct ps *ps)
 		       " %s forgotten, %s: rm its name below its mount of hugepinfs (/run/hugepin) to free it\n",
 		       count, count == 1 ? "region is" : "regions are", human_bytes(bytes, text));
 	if (!ps->users_known)
-		printf("%sonly the mount of hugepinfs was looked at: other regions, and users, are shown to those who may "
-		       "open /dev/hugepin\n",
+		printf("%sonly the mount of hugepinfs was looked at: other regions, and users, are shown to those who "
+		       "may open /dev/hugepin\n",
 		       count ? "" : "\n");
 	if (ps->unseen)
 		printf("%s%u process%s of other users could not be looked into: only root sees all holders\n",

@@ -161,8 +161,8 @@ static int allocate(enum cuda_entry id, void **out, size_t bytes, unsigned int f
 /* ---- freeing ---- */
 
 /*
- * The real call waits for the device, so a program may free what a copy still reads; so do we. Where one cannot wait, the
- * library does, and the block is used again only after a fence over all work.
+ * The real call waits for the device, so a program may free what a copy still reads; so do we. Where one cannot wait,
+ * the library does, and the block is used again only after a fence over all work.
  */
 static int give(const struct block *block)
 {
