@@ -134,9 +134,9 @@ check 'each file is looked at' [ "$status$(cat "$out")" = "1$dir/good.pbtxt: goo
 with -- check "$dir/none.conf"
 check 'a file that is not there' fails 1 "$dir/none.conf: No such file"
 with -- check
-check 'check of nothing' fails 2 'do not fit'
+check 'check of nothing' fails 2 'config check takes one FILE or more'
 with -- show
-check 'a word that is none' fails 2 'not the word given'
+check 'a word that is none' fails 2 "'show' is neither 'get' nor 'check'"
 
 echo "1..$tests"
 [ $failed -eq 0 ]

@@ -97,7 +97,7 @@ command_lines() {
 	check 'a threshold below the least' fails 2 'less than 64K' --host-threshold 65535 true
 	check 'a report that cannot be written' fails 1 'report=/nowhere/x: No such file' --report /nowhere/x true
 	check 'quiet and a report contradict' fails 2 'contradict' --quiet --report x true
-	check 'a program that is not there' fails 127 'nosuch: No such file' nosuch
+	check 'a program that is not there' fails 127 "'nosuch': No such file" nosuch
 	check 'a program that cannot be run' fails 126 'Permission denied' -- "$err"
 	check 'an option of the library that is wrong' \
 		env HUGEPIN_HOST_CAP=lots sh -c '"$1" run true 2>&1 | grep -q "option host_cap = \"lots\" (environment)"' sh "$ctl"
