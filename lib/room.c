@@ -82,23 +82,39 @@ uint64_t hpi_room_on_nodes(const char *root, const struct hpi_nodes *nodes)
 	return sum;
 }
 
-/* ---- the three that kill ---- */
+/* ---- the three that kill; swap is looked at where nothing else is left ---- */
+
+/* What of the machine's swap the container may use. */
+static int container_swap(const char *root, uint64_t *out)
+{
+	uint64_t allowed, there;
+	int err = hpi_cgroup_swap_headroom(root, &allowed);
+
+	if (err)
+		return err;
+	there = swap(root);
+	*out = allowed < there ? allowed : there;
+	return 0;
+}
 
 /* Read anew each time: limits are raised and lowered while the container runs. */
 static int check_container(const char *root, const char *what, uint64_t bytes)
 {
 	uint64_t charge = bytes + bytes / 512;		/* page tables are charged too */
-	uint64_t limit, headroom, swapped, allowed;
+	uint64_t limit, headroom, swapped;
+	int err = hpi_cgroup_memory_headroom(root, &headroom);
 
-	if (hpi_cgroup_memory_headroom(root, &headroom) || hpi_cgroup_memory_limit(root, &limit) ||
-	    hpi_cgroup_swap_headroom(root, &allowed)) {
+	if (!err && charge <= headroom)
+		return 0;
+	if (!err)
+		err = container_swap(root, &swapped);
+	if (!err)
+		err = hpi_cgroup_memory_limit(root, &limit);
+	if (err) {
 		hpi_error_clear();	/* what cannot be known forbids nothing */
 		return 0;
 	}
-	swapped = swap(root);
-	if (allowed < swapped)
-		swapped = allowed;
-	if (charge <= headroom || charge - headroom <= swapped)
+	if (charge - headroom <= swapped)
 		return 0;
 	return hpi_error(-ENOMEM, "%s: asked %llu bytes, the container has %llu left of its limit of %llu, and %llu "
 			 "of swap", what, (unsigned long long)bytes, (unsigned long long)headroom,
@@ -107,10 +123,13 @@ static int check_container(const char *root, const char *what, uint64_t bytes)
 
 static int check_nodes(const char *root, const struct hpi_nodes *nodes, const char *what, uint64_t bytes)
 {
-	uint64_t room = hpi_room_on_nodes(root, nodes), swapped = swap(root);
+	uint64_t room = hpi_room_on_nodes(root, nodes), swapped;
 	char list[64];
 
-	if (bytes <= room || bytes - room <= swapped)
+	if (bytes <= room)
+		return 0;
+	swapped = swap(root);
+	if (bytes - room <= swapped)
 		return 0;
 	hpi_nodes_name(nodes, list, sizeof(list));
 	return hpi_error(-ENOMEM, "%s: asked %llu bytes on %s, with %llu available, and %llu of swap", what,
@@ -119,9 +138,12 @@ static int check_nodes(const char *root, const struct hpi_nodes *nodes, const ch
 
 static int check_machine(const char *root, const char *what, uint64_t bytes)
 {
-	uint64_t room = hpi_room_on_machine(root), swapped = swap(root);
+	uint64_t room = hpi_room_on_machine(root), swapped;
 
-	if (bytes <= room || bytes - room <= swapped)
+	if (bytes <= room)
+		return 0;
+	swapped = swap(root);
+	if (bytes - room <= swapped)
 		return 0;
 	return hpi_error(-ENOMEM, "%s: asked %llu bytes, the machine has %llu available, and %llu of swap", what,
 			 (unsigned long long)bytes, (unsigned long long)room, (unsigned long long)swapped);
