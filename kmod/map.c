@@ -100,6 +100,20 @@ static int region_may_split(struct vm_area_struct *vma, unsigned long addr)
 	return 0;
 }
 
+/*
+ * 1G entries go before access does. The core would keep them as PROT_NONE entries, which its pud_present() takes for absent
+ * ones: the next mprotect() would warn of that. A page comes back with the next touch that is allowed.
+ */
+static int region_mprotect(struct vm_area_struct *vma, unsigned long start, unsigned long end, unsigned long newflags)
+{
+	const struct hugepin_region *region = file_region(vma->vm_file);
+	u64 from = (u64)linear_page_index(vma, start) << PAGE_SHIFT, below = (u64)region->nr_1g << PUD_SHIFT;
+
+	if (!(newflags & VM_ACCESS_FLAGS) && from < below)
+		unmap_mapping_range(region->inode->i_mapping, from, min_t(u64, end - start, below - from), 1);
+	return 0;
+}
+
 /* More areas of one that there is: its file is open. */
 static void area_open(struct vm_area_struct *vma)
 {
@@ -117,6 +131,7 @@ static const struct vm_operations_struct region_vm_ops = {
 	.fault		= region_fault,
 	.huge_fault	= region_huge_fault,
 	.may_split	= region_may_split,
+	.mprotect	= region_mprotect,
 };
 
 /*
