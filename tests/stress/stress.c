@@ -211,14 +211,15 @@ static void check_all_plants(bool remove)
 	reap();
 }
 
-static uint64_t planted_pages(void)
+/* Of names in such a state or a later one. */
+static uint64_t planted_pages(unsigned int from)
 {
 	unsigned int keeper, i;
 	uint64_t sum = 0;
 
 	for (keeper = 0; keeper < KEEPERS; keeper++)
 		for (i = 0; i < PLANTS; i++)
-			if (shared->plants[keeper][i].state >= WHOLE)
+			if (shared->plants[keeper][i].state >= from)
 				sum += shared->plants[keeper][i].pages;
 	return sum;
 }
@@ -233,16 +234,16 @@ static const char *in_use_is_planted(void)
 
 	for (;; usleep(100000)) {
 		wrong = balance_read(&balance);
-		/* a name may have been made, and its maker killed, before it could be noted */
-		if (wrong || (!balance.quarantined && balance.in_use >= planted_pages() &&
-			      balance.in_use <= planted_pages() + 3 * KEEPERS))
+		/* whose maker was killed may be there or not */
+		if (wrong || (!balance.quarantined && balance.in_use >= planted_pages(WHOLE) &&
+			      balance.in_use <= planted_pages(IN_THE_MAKING)))
 			return wrong;
 		if (!tries--)
 			break;
 	}
-	snprintf(why, sizeof(why), "in use %llu, quarantined %llu, with a name %llu",
+	snprintf(why, sizeof(why), "in use %llu, quarantined %llu, with a name %llu to %llu",
 		 (unsigned long long)balance.in_use, (unsigned long long)balance.quarantined,
-		 (unsigned long long)planted_pages());
+		 (unsigned long long)planted_pages(WHOLE), (unsigned long long)planted_pages(IN_THE_MAKING));
 	return why;
 }
 
