@@ -106,6 +106,14 @@ static inline void hugepin_vm_flags_set(struct vm_area_struct *vma, unsigned lon
 #endif
 }
 
+/* Until the mmap lock, which is held for writing, is let go. Without locks of areas that one is enough. */
+static inline void hugepin_vma_lock(struct vm_area_struct *vma)
+{
+#ifdef HAVE_VM_FLAGS_SET
+	vma_start_write(vma);
+#endif
+}
+
 static inline unsigned long hugepin_find_area(unsigned long hint, unsigned long len, unsigned long flags)
 {
 #if defined(HAVE_MM_UNMAPPED_AREA)

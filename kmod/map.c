@@ -65,6 +65,8 @@ static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size ent
 
 	if (base < vma->vm_start || base + size > vma->vm_end)
 		return VM_FAULT_FALLBACK;
+	if (want == HUGEPIN_ORDER_1G && !(vma->vm_flags & VM_ACCESS_FLAGS))	/* see region_mprotect() */
+		return VM_FAULT_FALLBACK;
 	index = linear_page_index(vma, base);
 	if (!IS_ALIGNED(index, 1UL << want))	/* moved out of step: base entries only */
 		return VM_FAULT_FALLBACK;
@@ -101,16 +103,19 @@ static int region_may_split(struct vm_area_struct *vma, unsigned long addr)
 }
 
 /*
- * 1G entries go before access does. The core would keep them as PROT_NONE entries, which its pud_present() takes for absent
- * ones: the next mprotect() would warn of that. A page comes back with the next touch that is allowed.
+ * 1G entries go before access does, and none is made without. The core would keep them as PROT_NONE entries, which its
+ * pud_present() takes for absent ones: the next mprotect() would warn of that. A page comes back with the next touch
+ * that is allowed.
  */
 static int region_mprotect(struct vm_area_struct *vma, unsigned long start, unsigned long end, unsigned long newflags)
 {
 	const struct hugepin_region *region = file_region(vma->vm_file);
 	u64 from = (u64)linear_page_index(vma, start) << PAGE_SHIFT, below = (u64)region->nr_1g << PUD_SHIFT;
 
-	if (!(newflags & VM_ACCESS_FLAGS) && from < below)
-		unmap_mapping_range(region->inode->i_mapping, from, min_t(u64, end - start, below - from), 1);
+	if (newflags & VM_ACCESS_FLAGS || from >= below)
+		return 0;
+	hugepin_vma_lock(vma);		/* until access is gone no fault makes one anew */
+	unmap_mapping_range(region->inode->i_mapping, from, min_t(u64, end - start, below - from), 1);
 	return 0;
 }
 

@@ -160,6 +160,30 @@ static bool file_contains(const char *path, uint64_t seed)
 	return found;
 }
 
+/* Where nothing may be touched a debugger may all the same, if the kernel lets it. It is answered in either case. */
+static void a_debugger_gets_an_answer_where_nothing_may_be_touched(struct area *area)
+{
+	int memory = CHECK_OK(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+	char *untouched = region_map(area->fd, 0, area->bytes, PROT_NONE);
+	char *const places[] = { area->start, untouched };
+	uint64_t offset = area->bytes - PAGE_4K;
+	unsigned int i;
+	char byte;
+
+	area->start[PAGE_4K] = 5;
+	area->start[offset] = 6;
+	CHECK_OK(mprotect(area->start, area->bytes, PROT_NONE));
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		if (pread(memory, &byte, 1, (uintptr_t)places[i] + PAGE_4K) == 1)
+			CHECK_EQ(byte, 5);
+		if (pread(memory, &byte, 1, (uintptr_t)places[i] + offset) == 1)
+			CHECK_EQ(byte, 6);
+		CHECK_EQ(read_signal(places[i] + PAGE_4K), SIGSEGV);
+	}
+	CHECK_OK(mprotect(area->start, area->bytes, PROT_READ | PROT_WRITE));
+	CHECK_EQ(area->start[PAGE_4K], 5);
+}
+
 static void core_dumps_leave_it_out(struct area *area)
 {
 	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
@@ -460,6 +484,7 @@ const struct mapping_row mapping_peek_rows[] = {
 	ROW(process_vm_readv_and_writev_reach_it),
 	ROW(proc_mem_reaches_it),
 	ROW(a_debugger_reads_and_writes_it),
+	ROW(a_debugger_gets_an_answer_where_nothing_may_be_touched),
 	ROW(core_dumps_leave_it_out),
 	ROW(walkers_do_no_harm),
 	ROW(smaps_counts_the_area),
