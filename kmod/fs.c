@@ -412,8 +412,9 @@ static int parse_number(struct fs_context *fc, const struct fs_parameter *param,
 	const char *p = param->string;
 
 	if (hugepin_parse_digits(&p, base, max, out) || *p)
-		return invalf(fc, "hugepinfs: %s=%s: want a %s number of at most %llu", param->key, param->string,
-			      base == 8 ? "octal" : "decimal", max);
+		return invalf(fc, base == 8 ? "hugepinfs: %s=%s: want an octal number of at most %llo" :
+					      "hugepinfs: %s=%s: want a decimal number of at most %llu",
+			      param->key, param->string, max);
 	return 0;
 }
 
