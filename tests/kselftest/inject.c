@@ -50,6 +50,15 @@ void inject_settings_restore(void)
 			file_write(settings[i].path, settings[i].before);
 }
 
+void inject_report(bool wanted)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(settings); i++)
+		if (settings[i].before[0] && strstr(settings[i].path, "/verbose"))
+			CHECK_EQ(file_write(settings[i].path, wanted ? "2" : "0"), 0);
+}
+
 /*
  * The kernel writes to a thread's rseq area when it has moved to another CPU, and ends a process where that fails: a
  * fault that comes there says nothing of the call. So this thread has none.

@@ -6,9 +6,14 @@
 #ifndef HUGEPIN_KSELFTEST_INJECT_H
 #define HUGEPIN_KSELFTEST_INJECT_H
 
+#include <stdbool.h>
+
 /* What is spared by default is not, and each fault is not reported; once for a program. Restoring is async-signal-safe. */
 void inject_settings_make(void);
 void inject_settings_restore(void);
+
+/* Whether each fault is reported in the kernel log, with where it came. */
+void inject_report(bool wanted);
 
 /* In a case, first; skips it where the kernel cannot. */
 void inject_open(void);

@@ -26,4 +26,5 @@ $(programs:%=$(OUTPUT)/%): $(OUTPUT)/%: %.c $(common)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^) $(LDLIBS)
 $(OUTPUT)/mapping_test: $(mapping)
 $(OUTPUT)/fault_test: fault_calls.c inject.c
+$(OUTPUT)/load_fault_test: inject.c
 $(OUTPUT)/rdma_test: LDLIBS += -libverbs

@@ -14,7 +14,7 @@ $(O)/$(KST_DIR)/%.o: CPPFLAGS := -D_GNU_SOURCE -Ikmod -I$(KST_DIR)
 
 $(O)/$(KST_DIR)/mapping_test: $(KST_MAPPING)
 $(O)/$(KST_DIR)/fault_test: $(O)/$(KST_DIR)/fault_calls.o
-$(O)/$(KST_DIR)/fault_test: $(O)/$(KST_DIR)/inject.o
+$(O)/$(KST_DIR)/fault_test $(O)/$(KST_DIR)/load_fault_test: $(O)/$(KST_DIR)/inject.o
 $(KST_BIN): $(O)/$(KST_DIR)/%: $(O)/$(KST_DIR)/%.o $(KST_COMMON)
 	$(CC) $(LDFLAGS) $(KST_STATIC) -o $@ $(sort $^) $(KST_LIBS)
 
