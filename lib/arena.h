@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside the arena: how free and used space is described. Seen by arena*.c, and by pool_cache*.c, which keep used chunks.
+ * Inside the arena: how free and used space is described. Seen by arena*.c, and by pool_cache*.c, which keep used
+ * chunks.
  *
  *	runs, ordered by address        chunks of a run, ordered by address, without gaps
  *
@@ -69,7 +70,8 @@ struct run {
 
 /*
  * Sizes are counted in grains. Below BIN_FIRST_TREE of them each has a bin: a list. From there on each power of two is
- * covered by BIN_COLUMNS bins in equal steps, each a treap, ordered by size, then address. Bins lie in rows, for the bits.
+ * covered by BIN_COLUMNS bins in equal steps, each a treap, ordered by size, then address. Bins lie in rows, for the
+ * bits.
  */
 #define BIN_COLUMNS_LOG2	6
 #define BIN_COLUMNS		(1u << BIN_COLUMNS_LOG2)
@@ -107,9 +109,10 @@ struct table_slot {
 
 /*
  * With a map, chunks of more than a slot lie there, by address: at most one starts in a slot (made smaller, it may be
- * joined by another: that one is hashed). The slot has the chunk's address and, in its upper bits, where in the slot the
- * chunk starts: so the map's owner may ask it about any block, without the arena's lock, and looks at no other chunk. A slot
- * with bit 0 set belongs to the owner: it is the address of something that begins with a pointer to the chunk there.
+ * joined by another: that one is hashed). The slot has the chunk's address and, in its upper bits, where in the slot
+ * the chunk starts: so the map's owner may ask it about any block, without the arena's lock, and looks at no other
+ * chunk. A slot with bit 0 set belongs to the owner: it is the address of something that begins with a pointer to the
+ * chunk there.
  */
 #define HPI_TABLE_SLOT_BYTES	8192ull
 

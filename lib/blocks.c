@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Many blocks at once, and blocks of one size: batches of a pool's blocks, all or nothing, and fixed-size block pools, as
- * key-value caches are made of. The latter are one block of their pool, cut up; a stack has the numbers of those that
- * are free, so that taking and giving costs the same however many there are.
+ * Many blocks at once, and blocks of one size: batches of a pool's blocks, all or nothing, and fixed-size block pools,
+ * as key-value caches are made of. The latter are one block of their pool, cut up; a stack has the numbers of those
+ * that are free, so that taking and giving costs the same however many there are.
  */
 #include "pool.h"
 

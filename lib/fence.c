@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * What waits for a device: one queue a context, of blocks whose user has let go while work that uses them may be under way.
+ * What waits for a device: one queue a context, of blocks whose user has let go while work that uses them may be under
+ * way.
  *
  *	recorded	has its fences: passes when the runtime says so of each
  *	gathered	has none yet, and will get one over all the work of every device, together with the others gathered
  *
- * A fence recorded later waits for more, never for less. So whatever names no stream is gathered, until deferred_deletion_bytes
- * of it are there, somebody asks, or nothing else is left to wait for: the driver is called once for many. What names its
- * streams is recorded at once: the caller may destroy them right after, and only its thread knows which context is meant. A
- * capture under way, or a runtime that refuses, leaves a block among the gathered: it is tried again, and never used early.
+ * A fence recorded later waits for more, never for less. So whatever names no stream is gathered, until
+ * deferred_deletion_bytes of it are there, somebody asks, or nothing else is left to wait for: the driver is called
+ * once for many. What names its streams is recorded at once: the caller may destroy them right after, and only its
+ * thread knows which context is meant. A capture under way, or a runtime that refuses, leaves a block among the
+ * gathered: it is tried again, and never used early.
  *
- * Locks: polling, then lock. polling is held over calls of the runtime, which may take long; lock never is. Only who holds
- * polling takes waits off the queue, so one that is being queried stays.
+ * Locks: polling, then lock. polling is held over calls of the runtime, which may take long; lock never is. Only who
+ * holds polling takes waits off the queue, so one that is being queried stays.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -144,8 +146,8 @@ static int record_streams(struct hpi_fences *fences, const struct hpi_runtime *r
 }
 
 /*
- * Where no context is current and none is active a device may still be at work, in a context that another thread made; but
- * not on memory that was never registered.
+ * Where no context is current and none is active a device may still be at work, in a context that another thread made;
+ * but not on memory that was never registered.
  */
 static int no_context(int err, bool registered)
 {

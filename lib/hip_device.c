@@ -2,9 +2,9 @@
 /*
  * Runtime hip: devices and their memory, by HIP's virtual memory management.
  *
- * As runtime cuda, with two differences. A mapping is not known to keep pages whose handle was released, in every release
- * of ROCm: so the handle is kept until the range is unmapped. And hipMemAllocationProp had its members in another order in
- * ROCm 5.2, which the library's version tells from the others: that one is asked for no memory.
+ * As runtime cuda, with two differences. A mapping is not known to keep pages whose handle was released, in every
+ * release of ROCm: so the handle is kept until the range is unmapped. And hipMemAllocationProp had its members in
+ * another order in ROCm 5.2, which the library's version tells from the others: that one is asked for no memory.
  *
  * Not run on hardware.
  */

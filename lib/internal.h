@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside libhugepin. Prototypes are grouped under the file that defines them; a file uses only groups above its own:
- * error, sys, thread, size, nodes <- cgroup, topology, options <- policy, room, hold, pin, region, listing, mapping, provider,
- * ladder, runtime, register <- fence, poller, arena <- pool <- variable. Only context.c, which puts them together, uses groups
- * below its own.
- * Names across files are hpi_<file>_<verb>; everything here is hidden in the shared library.
+ * error, sys, thread, size, nodes <- cgroup, topology, options <- policy, room, hold, pin, region, listing, mapping,
+ * provider, ladder, runtime, register <- fence, poller, arena <- pool <- variable. Only context.c, which puts them
+ * together, uses groups below its own. Names across files are hpi_<file>_<verb>; everything here is hidden in the
+ * shared library.
  */
 #ifndef HUGEPIN_INTERNAL_H
 #define HUGEPIN_INTERNAL_H
@@ -503,7 +503,8 @@ struct hpi_runtime {
 	 * to any stream of the scope's context and of the program's context on every device; -EBUSY: a capture is under
 	 * way that it would break or become part of, to be tried again later; -EINVAL (no such stream), -ENOMEM, -EIO;
 	 * -ENOBUFS: a capture too, and there is no memory to remember it. query: 0 passed, also where its context is
-	 * gone; -EBUSY pending; -EIO: the device is in error and nobody knows. It may block on a driver that cannot record a context. end: at any time.
+	 * gone; -EBUSY pending; -EIO: the device is in error and nobody knows. It may block on a driver that cannot
+	 * record a context. end: at any time.
 	 */
 	int (*fence_record)(void *stream, struct hpi_fence **out, int *code);
 	int (*fence_query)(struct hpi_fence *fence, int *code);
@@ -601,9 +602,9 @@ struct hpi_wait {
 #define HPI_WAIT_PASSED	1
 /*
  * Records fences behind what the streams were given so far; count 0: over all devices, with others, at a later time.
- * @registered: a device may know of the memory. 0: to be queued; HPI_WAIT_PASSED: there is nothing to wait for; -EINVAL: no
- * stream; -ENOMEM: a stream is being captured, and cannot be remembered. What else fails makes it wait for all the devices
- * instead.
+ * @registered: a device may know of the memory. 0: to be queued; HPI_WAIT_PASSED: there is nothing to wait for;
+ * -EINVAL: no stream; -ENOMEM: a stream is being captured, and cannot be remembered. What else fails makes it wait for
+ * all the devices instead.
  */
 int hpi_fence_record(struct hugepin_context *ctx, struct hpi_wait *wait, void *const *streams, size_t count,
 		     bool registered);

@@ -105,8 +105,8 @@ static bool covers_all(const struct hpi_nodes *nodes, const struct hpi_topology 
 }
 
 /*
- * Where the thread has no policy of its own the kernel takes the nearest memory, that of nodes without CPUs included once
- * the others are full: those are only for who names them. Bound to the rest, the nearest is still taken first.
+ * Where the thread has no policy of its own the kernel takes the nearest memory, that of nodes without CPUs included
+ * once the others are full: those are only for who names them. Bound to the rest, the nearest is still taken first.
  */
 static void keep_to_default_nodes(const struct hpi_topology *topology, void *addr, uint64_t bytes)
 {

@@ -3,8 +3,8 @@
  * The poller: a thread that looks whether fences have passed, so that memory comes back without anybody asking. One a
  * context, started with the first fence, ended with the context.
  *
- * While fences are pending it looks every polling_active_delay_usecs. While none are it does not run at all; the first that
- * comes then is looked at after polling_inactive_delay_msecs, and so is again what could not be recorded.
+ * While fences are pending it looks every polling_active_delay_usecs. While none are it does not run at all; the first
+ * that comes then is looked at after polling_inactive_delay_msecs, and so is again what could not be recorded.
  */
 #include <errno.h>
 #include <pthread.h>

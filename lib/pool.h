@@ -324,13 +324,14 @@ int hpi_block_free_booked(struct hugepin_pool *pool, void *ptr);
 /* Grows the pool if it must. -ENOMEM, -EDQUOT, -EIO, with the text set. @zeroed: see hpi_arena_alloc(). */
 int hpi_block_take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed, void **out);
 /*
- * Blocks of these sizes, none of them 0, back to back, each to be freed by itself; all or nothing. They are booked in the
- * arena however small they are.
+ * Blocks of these sizes, none of them 0, back to back, each to be freed by itself; all or nothing. They are booked in
+ * the arena however small they are.
  */
 int hpi_block_take_run(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, void *out[]);
 /*
  * Takes a block from its user without making it free: garbage, or behind a fence. Counts as a free, and as deferred
- * until hpi_block_return(). -EINVAL without a text: not a block in use. @bytes: as rounded; 0: it had none, and is free.
+ * until hpi_block_return(). -EINVAL without a text: not a block in use. @bytes: as rounded; 0: it had none, and is
+ * free.
  */
 int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes);
 void hpi_block_return(struct hugepin_pool *pool, void *ptr);	/* a retired block becomes free */
@@ -387,8 +388,8 @@ struct hugepin_scope {
 };
 
 /*
- * Takes a block that is being freed out of its scope: for hpi_garbage_put(), or for hpi_scope_drop() if it does not come to
- * that. NULL: it is in none.
+ * Takes a block that is being freed out of its scope: for hpi_garbage_put(), or for hpi_scope_drop() if it does not
+ * come to that. NULL: it is in none.
  */
 struct hpi_retired *hpi_scope_leave(struct hugepin_pool *pool, void *ptr);
 void hpi_scope_drop(struct hugepin_pool *pool, struct hugepin_scope *scope);	/* NULL is allowed */

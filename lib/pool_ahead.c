@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A pool that grows ahead of its use: so much memory is mapped, zeroed and registered before it is asked for. In pieces, so
- * that the first is of use while the last is still being pinned, and no lock is held for long.
+ * A pool that grows ahead of its use: so much memory is mapped, zeroed and registered before it is asked for. In
+ * pieces, so that the first is of use while the last is still being pinned, and no lock is held for long.
  */
 #include "pool.h"
 

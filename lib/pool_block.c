@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Blocks come and go. This file alone knows where a block lives: in a span, in the arena, or among those of no bytes.
- * What does not go the quick way (pool_quick.c) is done under the lock, which is never held over anything slow; growth is.
+ * What does not go the quick way (pool_quick.c) is done under the lock, which is never held over anything slow; growth
+ * is.
  *
  *	nothing -> used -> free
  *	           used -> retired -> free		given back, but garbage or behind a fence

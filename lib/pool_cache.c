@@ -20,8 +20,9 @@
 
 /*
  * Of the cap, what one thread may have: in stacks of small blocks, and in whole ones. Replays of a training program's
- * allocations decide the latter: with 1 MiB kept while the pool still grows, or blocks above LARGEST, the arena maps 6 to
- * 23 % more than is live at the peak. Once it has not grown for QUIET allocations a thread may keep more, bit by bit.
+ * allocations decide the latter: with 1 MiB kept while the pool still grows, or blocks above LARGEST, the arena maps 6
+ * to 23 % more than is live at the peak. Once it has not grown for QUIET allocations a thread may keep more, bit by
+ * bit.
  */
 #define STACKS_SHARE	8
 #define WHOLE_SHARE	80

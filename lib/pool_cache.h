@@ -13,8 +13,9 @@
  * An address leads to its block through the arena's map: the chunk that starts in a slot of 8 KiB, or the span that the
  * slot is part of. Nothing is written into the memory itself.
  *
- * Who may touch a cache: its thread, between hpi_cache_enter() and hpi_cache_leave(), which cost it no atomic operation; or
- * whoever has stopped all caches of the pool. Locks: growth, then caches' lock, then "entered", then the pool's lock.
+ * Who may touch a cache: its thread, between hpi_cache_enter() and hpi_cache_leave(), which cost it no atomic
+ * operation; or whoever has stopped all caches of the pool. Locks: growth, then caches' lock, then "entered", then the
+ * pool's lock.
  */
 #ifndef HUGEPIN_POOL_CACHE_H
 #define HUGEPIN_POOL_CACHE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Small blocks: carved from spans, each of one class. What is here is behind the threads' stacks, for batches, under the
- * pool's lock. A span whose blocks are all free goes back to the arena at once.
+ * Small blocks: carved from spans, each of one class. What is here is behind the threads' stacks, for batches, under
+ * the pool's lock. A span whose blocks are all free goes back to the arena at once.
  */
 #include "pool_cache.h"
 

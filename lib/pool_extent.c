@@ -140,9 +140,9 @@ static bool has_leaving_segment(const struct hugepin_pool *pool, const struct hp
 }
 
 /*
- * CLEAN blocks go from the extent's first byte up, so that must be free. It is not when a block of an ended plan is behind
- * its fence; nor when such a block kept a later segment from a trim that took the first one; nor while a segment is
- * leaving, of which those who watch the pool are being told.
+ * CLEAN blocks go from the extent's first byte up, so that must be free. It is not when a block of an ended plan is
+ * behind its fence; nor when such a block kept a later segment from a trim that took the first one; nor while a segment
+ * is leaving, of which those who watch the pool are being told.
  */
 static bool begins_free(struct hugepin_pool *pool, const struct hpi_extent *extent)
 {

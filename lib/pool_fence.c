@@ -96,8 +96,8 @@ static void leave_scope(struct fenced *fenced)
 }
 
 /*
- * The fences come first: what they cost, and how they can fail, leaves the block as it is. On failure the note is still the
- * caller's.
+ * The fences come first: what they cost, and how they can fail, leaves the block as it is. On failure the note is still
+ * the caller's.
  */
 static int retire(struct hugepin_pool *pool, struct fenced *fenced, void *const *streams, size_t count)
 {

@@ -2,8 +2,9 @@
 /*
  * The lock of a pool's books. Most pools are used by one thread most of the time: a thread that has taken the mutex
  * often enough, with nobody else between, becomes the lock's owner and from then on marks it as held with a plain
- * store, as it enters its cache. Whoever else wants the lock takes the mutex, ends the ownership, and has the kernel run
- * a barrier on every CPU of the process, after which either the owner sees that it is none any more, or its mark is seen.
+ * store, as it enters its cache. Whoever else wants the lock takes the mutex, ends the ownership, and has the kernel
+ * run a barrier on every CPU of the process, after which either the owner sees that it is none any more, or its mark is
+ * seen.
  *
  * Ending an ownership costs microseconds: each time it takes twice as much patience to become an owner again.
  */

@@ -376,8 +376,8 @@ int hpi_segments_expel(struct hugepin_pool *pool, uint64_t *given)
 }
 
 /*
- * Some at a time, so that the rest can be used meanwhile. What the runtime or the kernel refuses stays, leaving: the others
- * go all at once then, so that it is not asked again and again.
+ * Some at a time, so that the rest can be used meanwhile. What the runtime or the kernel refuses stays, leaving: the
+ * others go all at once then, so that it is not asked again and again.
  */
 int hpi_segments_trim(struct hugepin_pool *pool, uint64_t keep_bytes, uint64_t *given)
 {

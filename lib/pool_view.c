@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a pool is made of: copied under its lock, all at one moment, and handed out without, so that whoever is called may
- * call the library in turn.
+ * What a pool is made of: copied under its lock, all at one moment, and handed out without, so that whoever is called
+ * may call the library in turn.
  */
 #include "pool_view.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Provider runtime: host memory that the accelerator's runtime allocates and pins itself, for machines on which it cannot
- * register any (NPUs before the series A2, kernels up to 5.10). It lies where the runtime puts it, outside its pool's window:
- * a segment of it never becomes larger, and has neighbours by accident only.
+ * Provider runtime: host memory that the accelerator's runtime allocates and pins itself, for machines on which it
+ * cannot register any (NPUs before the series A2, kernels up to 5.10). It lies where the runtime puts it, outside its
+ * pool's window: a segment of it never becomes larger, and has neighbours by accident only.
  */
 #include <errno.h>
 #include <unistd.h>

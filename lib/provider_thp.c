@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Provider thp: anonymous memory under which the kernel is asked to put transparent huge pages. It may do so for all of it,
- * for a part, or not at all; no flag tells, so the pages are looked at afterwards. What came in 2M pages is reported as
- * such and the rest as base pages; where none did the rung gives nothing, and the ladder goes on.
+ * Provider thp: anonymous memory under which the kernel is asked to put transparent huge pages. It may do so for all of
+ * it, for a part, or not at all; no flag tells, so the pages are looked at afterwards. What came in 2M pages is
+ * reported as such and the rest as base pages; where none did the rung gives nothing, and the ladder goes on.
  *
  * The kernel may split such a page later, though not while it is pinned.
  */

@@ -4,8 +4,8 @@
  * not refuse pages: it kills, in the container whose limit they exceed, among those bound to the same nodes, or on the
  * whole machine.
  *
- * What is there now is no promise, since others use the same memory. But what exceeds all that is free or could be freed,
- * and swap, cannot come to a good end.
+ * What is there now is no promise, since others use the same memory. But what exceeds all that is free or could be
+ * freed, and swap, cannot come to a good end.
  */
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Runtime none: no accelerator. Registered memory is pinned by the module where that can be had, else locked, so that it
- * stays resident; the kernel may still move it.
+ * Runtime none: no accelerator. Registered memory is pinned by the module where that can be had, else locked, so that
+ * it stays resident; the kernel may still move it.
  *
  * Regions and hugetlb memory cannot be swapped and are not charged when they are locked, but the kernel checks the
  * length against the limit before it looks at what is there; the caller's smaller chunks then pass.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Snapshots of a pool for people and programs: JSON with every block, or a picture (snapshot_svg.c). Written piece by piece
- * through the caller's function, since a pool may have millions of blocks.
+ * Snapshots of a pool for people and programs: JSON with every block, or a picture (snapshot_svg.c). Written piece by
+ * piece through the caller's function, since a pool may have millions of blocks.
  */
 #include "pool_view.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A picture of a pool, to scale: rows of as many bytes each, a frame for each segment, a bar for each block. Where blocks are
- * smaller than can be seen a column of one pixel shows their shares instead, so that a million of them is not a megabyte of
- * rectangles and nothing is left out.
+ * A picture of a pool, to scale: rows of as many bytes each, a frame for each segment, a bar for each block. Where
+ * blocks are smaller than can be seen a column of one pixel shows their shares instead, so that a million of them is
+ * not a megabyte of rectangles and nothing is left out.
  */
 #include "pool_view.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Runtimes are loaded at run time: their library found, and the functions in it, once for the life of the process. It stays
- * loaded: a driver does not take well to being unloaded, and its functions may be under way.
+ * Runtimes are loaded at run time: their library found, and the functions in it, once for the life of the process. It
+ * stays loaded: a driver does not take well to being unloaded, and its functions may be under way.
  */
 #include <dlfcn.h>
 #include <errno.h>

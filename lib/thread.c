@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Helper threads of the library's own. A thread inherits from its creator what was meant for that one alone: the signals
- * that it takes and the CPUs that it was pinned to. A helper takes no signals, for the program's handlers run in the
- * program's threads; and runs where the process may, that is where its first thread may: so numactl and taskset hold,
- * and a worker pinned to one CPU does not share it with a helper that it happened to start.
+ * Helper threads of the library's own. A thread inherits from its creator what was meant for that one alone: the
+ * signals that it takes and the CPUs that it was pinned to. A helper takes no signals, for the program's handlers run
+ * in the program's threads; and runs where the process may, that is where its first thread may: so numactl and taskset
+ * hold, and a worker pinned to one CPU does not share it with a helper that it happened to start.
  */
 #include <errno.h>
 #include <sched.h>

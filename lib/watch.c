@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Watches: a program is told when a pool's segments come and go, to register them elsewhere (an RDMA stack, another process).
+ * Watches: a program is told when a pool's segments come and go, to register them elsewhere (an RDMA stack, another
+ * process).
  *
- * Callbacks run without any lock of the pool, one at a time. One thread tells: what comes meanwhile is told by that one, and
- * nobody waits for it. Only where a segment goes somebody must wait, since the memory may not be unmapped before everyone
- * knows; so a pool that is watched gives segments back in hugepin_pool_trim() and hugepin_pool_destroy() only, never inside an
- * allocation.
+ * Callbacks run without any lock of the pool, one at a time. One thread tells: what comes meanwhile is told by that
+ * one, and nobody waits for it. Only where a segment goes somebody must wait, since the memory may not be unmapped
+ * before everyone knows; so a pool that is watched gives segments back in hugepin_pool_trim() and
+ * hugepin_pool_destroy() only, never inside an allocation.
  */
 #include "pool.h"
 

@@ -233,8 +233,8 @@ int hugepin_reserve_at(struct hugepin_context *ctx, size_t position, struct huge
  * hugepin_reserve_set - make the reserve of one node and class hold @pages
  * @got: set to what it holds afterwards, also on failure; NULL if the caller does not care
  *
- * Needs the right to write the module's knobs (root). Can take long; a signal ends it with -EINTR. A shortfall keeps what
- * was got: it is for the caller to give it back.
+ * Needs the right to write the module's knobs (root). Can take long; a signal ends it with -EINTR. A shortfall keeps
+ * what was got: it is for the caller to give it back.
  *
  * Return: 0, -ENOMEM (short: hugepin_error() has asked and got), -EBUSY (pages in use cannot be given back), -ERANGE
  * (more than the node could ever hold), -EINTR, -EACCES, -EROFS, -ENODEV (no module, node or class). Since: 0.1
@@ -389,8 +389,8 @@ struct hugepin_listed_region {
  * hugepin_region_visit - tell every region alive, oldest first
  * @visit: called for each; what it returns, if not 0, ends the visit and is returned
  *
- * By /dev/hugepin all regions of the host, by a mount alone those of that mount. One that comes or goes meanwhile is told
- * once or not. Threads: safe on one @ctx; @visit may call the library.
+ * By /dev/hugepin all regions of the host, by a mount alone those of that mount. One that comes or goes meanwhile is
+ * told once or not. Threads: safe on one @ctx; @visit may call the library.
  *
  * Return: 0, -ENODEV or -EACCES (no module that this process may use), -EOPNOTSUPP (an older module), -ENOMEM, -EINVAL
  * (no @visit). Since: 0.1
@@ -433,10 +433,10 @@ enum hugepin_pin_kind {
  * @flags: OR of HUGEPIN_PIN_*; an unknown bit is refused
  * @out:   set on success, untouched on failure
  *
- * Any memory of the caller's: base pages or huge ones, of whatever provider; a part of a huge page pins all of it. Faults in
- * what is missing, so a large range can take seconds. Without the module it falls back to mlock(), which keeps pages
- * resident but lets the kernel move them; hugepin_pin_kind() tells which one this is. Ranges may overlap: each is held until
- * its own release.
+ * Any memory of the caller's: base pages or huge ones, of whatever provider; a part of a huge page pins all of it.
+ * Faults in what is missing, so a large range can take seconds. Without the module it falls back to mlock(), which
+ * keeps pages resident but lets the kernel move them; hugepin_pin_kind() tells which one this is. Ranges may overlap:
+ * each is held until its own release.
  *
  * Ownership: *@out is the caller's. Unmapping the range first is safe: pages the module has pinned live until release,
  * locked ones go. Threads: safe on one @ctx. Fork: not inherited. Signals: only a fatal one ends it.
@@ -468,8 +468,8 @@ enum hugepin_pin_kind hugepin_pin_kind(const struct hugepin_pin *pin);
  * @offset: from the range's first byte, a multiple of the base page size
  * @bytes:  multiple of the same, 0 for all from @offset on
  *
- * As hugepin_region_export(), for which the range may be released and unmapped as well; what is pinned stays charged until the
- * dma-buf is gone. It cannot be mapped: the memory is the caller's, and is mapped there.
+ * As hugepin_region_export(), for which the range may be released and unmapped as well; what is pinned stays charged
+ * until the dma-buf is gone. It cannot be mapped: the memory is the caller's, and is mapped there.
  * Return: the descriptor, or what hugepin_region_export() returns; -EOPNOTSUPP also for HUGEPIN_PIN_LOCKED. Since: 0.1
  */
 int hugepin_pin_export(const struct hugepin_pin *pin, uint64_t offset, uint64_t bytes);
@@ -517,8 +517,8 @@ int hugepin_pool_create_on(struct hugepin_context *ctx, enum hugepin_pool_kind k
  * hugepin_pool_destroy - give everything back
  *
  * Waits for the fences of blocks that were freed behind such.
- * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes) or a capture forbids waiting, or -EIO when
- * a runtime refused to unregister: then that memory stays mapped and booked. NULL is 0. Since: 0.1
+ * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes) or a capture forbids waiting, or
+ * -EIO when a runtime refused to unregister: then that memory stays mapped and booked. NULL is 0. Since: 0.1
  */
 int hugepin_pool_destroy(struct hugepin_pool *pool);
 
@@ -544,8 +544,8 @@ void *hugepin_alloc_aligned(struct hugepin_pool *pool, size_t alignment, size_t 
 /**
  * hugepin_realloc - change a block's size, in place where possible
  *
- * NULL as @ptr allocates; 0 as @bytes gives a block of no bytes. Shrinking, to 0 as well, always succeeds. On failure NULL, and
- * the old block is intact. Alignment beyond 64 bytes is kept only in place. Since: 0.1
+ * NULL as @ptr allocates; 0 as @bytes gives a block of no bytes. Shrinking, to 0 as well, always succeeds. On failure
+ * NULL, and the old block is intact. Alignment beyond 64 bytes is kept only in place. Since: 0.1
  */
 void *hugepin_realloc(struct hugepin_pool *pool, void *ptr, size_t bytes);
 
@@ -559,32 +559,34 @@ int hugepin_free(struct hugepin_pool *pool, void *ptr);
 
 /**
  * hugepin_free_after - give a block back that a device may still use
- * @streams: handles of the runtime's streams (CUstream, aclrtStream, hipStream_t), NULL for the default one; at most 1024
+ * @streams: handles of the runtime's streams (CUstream, aclrtStream, hipStream_t), NULL for the default one; at most
+ * 1024
  * @count:   0: the caller does not know which
  *
- * The block is used again only after the work that these streams were given so far has passed; without streams, the work of
- * all of them on every device in whose context the program works. Until then it counts as deferred. Fences of blocks freed
- * without streams are gathered (option deferred_deletion_bytes). The streams may be destroyed right after the call; one that
- * is being captured only when its capture has ended and hugepin_pool_drain() has returned.
+ * The block is used again only after the work that these streams were given so far has passed; without streams, the
+ * work of all of them on every device in whose context the program works. Until then it counts as deferred. Fences of
+ * blocks freed without streams are gathered (option deferred_deletion_bytes). The streams may be destroyed right after
+ * the call; one that is being captured only when its capture has ended and hugepin_pool_drain() has returned.
  *
- * Work captured into a graph is not work given: what a graph uses may be freed once its last launch has been given. While a
- * stream is being captured, blocks wait for the capture to end. CUDA tells of captures of a stream that is named, and of
- * blocking streams; one of a non-blocking stream, a free that names no stream may break: name it.
+ * Work captured into a graph is not work given: what a graph uses may be freed once its last launch has been given.
+ * While a stream is being captured, blocks wait for the capture to end. CUDA tells of captures of a stream that is
+ * named, and of blocking streams; one of a non-blocking stream, a free that names no stream may break: name it.
  *
- * Runtimes without devices (none), and one that is shutting down at exit, have nothing to wait for. When a fence cannot be
- * recorded the block waits until one over all work can: it is never used early.
+ * Runtimes without devices (none), and one that is shutting down at exit, have nothing to wait for. When a fence cannot
+ * be recorded the block waits until one over all work can: it is never used early.
  *
- * Return: 0, or the block stays in use: -EINVAL (not a block of this pool, freed already, not a stream), -ENOMEM (also: no
- * memory to remember that a stream is being captured). Since: 0.1
+ * Return: 0, or the block stays in use: -EINVAL (not a block of this pool, freed already, not a stream), -ENOMEM (also:
+ * no memory to remember that a stream is being captured). Since: 0.1
  */
 int hugepin_free_after(struct hugepin_pool *pool, void *ptr, void *const *streams, size_t count);
 
 /**
- * hugepin_alloc_on - take a block that will be used by work given to @stream from now on, and by nothing else before that
+ * hugepin_alloc_on - take a block that will be used by work given to @stream from now on, and by nothing else before
+ * that
  *
- * As hugepin_alloc(), but a block freed after that same stream alone may be given at once, since the stream keeps the order.
- * Only the stream may write to it until that work has passed, the CPU must not. Not with HUGEPIN_ALLOC_ZERO, and not where
- * the option FLAGS_fast_eager_deletion_mode is false: then it waits for its fence like every other.
+ * As hugepin_alloc(), but a block freed after that same stream alone may be given at once, since the stream keeps the
+ * order. Only the stream may write to it until that work has passed, the CPU must not. Not with HUGEPIN_ALLOC_ZERO, and
+ * not where the option FLAGS_fast_eager_deletion_mode is false: then it waits for its fence like every other.
  * @stream must not have been destroyed since, and another made with its handle.
  * Since: 0.1
  */
@@ -593,7 +595,8 @@ void *hugepin_alloc_on(struct hugepin_pool *pool, size_t bytes, unsigned int fla
 /**
  * hugepin_pool_poll - look whether fences have passed, and let the blocks behind them go on
  *
- * Nobody need call this: a thread of the context looks (options polling_*), and so does an allocation that finds no room.
+ * Nobody need call this: a thread of the context looks (options polling_*), and so does an allocation that finds no
+ * room.
  * Return: bytes still behind fences, or -EPERM (child of a fork). Since: 0.1
  */
 int64_t hugepin_pool_poll(struct hugepin_pool *pool);
@@ -602,8 +605,8 @@ int64_t hugepin_pool_poll(struct hugepin_pool *pool);
  * hugepin_pool_drain - wait until no block of the pool is behind a fence
  *
  * Takes as long as the devices' work does. hugepin_pool_destroy() does this first.
- * Return: 0, -EBUSY (a stream is being captured, so nothing can be waited for now), -EIO (the runtime refuses to record a
- * fence, or to tell of any: a device is in error), -EPERM. Since: 0.1
+ * Return: 0, -EBUSY (a stream is being captured, so nothing can be waited for now), -EIO (the runtime refuses to record
+ * a fence, or to tell of any: a device is in error), -EPERM. Since: 0.1
  */
 int hugepin_pool_drain(struct hugepin_pool *pool);
 
@@ -698,9 +701,9 @@ void *hugepin_scope_alloc(struct hugepin_scope *scope, size_t bytes, unsigned in
 /**
  * hugepin_scope_close - give back all blocks that were taken in the scope
  *
- * Nothing, no device either, may still use the blocks that were not freed; those that were freed after streams stay behind
- * their fences. Blocks go back inside the call, or by a thread of the pool's where FLAGS_eager_delete_scope is false. NULL is
- * allowed. Since: 0.1
+ * Nothing, no device either, may still use the blocks that were not freed; those that were freed after streams stay
+ * behind their fences. Blocks go back inside the call, or by a thread of the pool's where FLAGS_eager_delete_scope is
+ * false. NULL is allowed. Since: 0.1
  */
 void hugepin_scope_close(struct hugepin_scope *scope);
 
@@ -708,8 +711,8 @@ void hugepin_scope_close(struct hugepin_scope *scope);
  * hugepin_pool_collect - give garbage back now: blocks that were freed but gather (FLAGS_eager_delete_tensor_gb)
  *
  * As a collection does by itself once enough has gathered: of a scope's garbage no more than
- * FLAGS_memory_fraction_of_eager_deletion goes back, and none where FLAGS_eager_delete_tensor_gb is negative. A pool that is
- * short of memory takes back all of it before an allocation fails.
+ * FLAGS_memory_fraction_of_eager_deletion goes back, and none where FLAGS_eager_delete_tensor_gb is negative. A pool
+ * that is short of memory takes back all of it before an allocation fails.
  * Return: bytes that became free, or -EPERM. Since: 0.1
  */
 int64_t hugepin_pool_collect(struct hugepin_pool *pool);
@@ -724,8 +727,8 @@ int64_t hugepin_pool_collect(struct hugepin_pool *pool);
  * @out:   room for @count pointers; unspecified on failure
  *
  * Within a group a block begins at the next multiple of 64 bytes behind the one before. A group has at most
- * FLAGS_fuse_parameter_groups_size blocks and FLAGS_fuse_parameter_memory_size of memory, but one block at least; all are one
- * group where no option of Paddle's is set. Each block is freed by itself, by hugepin_free().
+ * FLAGS_fuse_parameter_groups_size blocks and FLAGS_fuse_parameter_memory_size of memory, but one block at least; all
+ * are one group where no option of Paddle's is set. Each block is freed by itself, by hugepin_free().
  * Return: 0, or, with nothing taken, -EINVAL and what hugepin_alloc() gives. Since: 0.1
  */
 int hugepin_group_alloc(struct hugepin_pool *pool, const uint64_t sizes[], size_t count, unsigned int flags, void *out[]);
@@ -739,13 +742,13 @@ struct hugepin_plan;		/* opaque; ended only by hugepin_plan_end() */
  * @bytes: what it needs. Policy 2: all that it can have, > 0. 3 and 4: mapped to begin with. 0: not looked at
  * @out:   set on success; the caller's, and the pool cannot be destroyed while it is open
  *
- * Policy 0: its blocks lie anywhere in the pool. 2: plans share one extent, one after the other; if it is too small its pages
- * are given back first and others taken: when those cannot be had the old ones are gone. 3: an extent for each plan that is
- * open, in address space reserved once, that grows at its end. 4: one such extent, shared like that of 2. An extent keeps its
- * pages between plans, until hugepin_pool_trim() or a shortage.
+ * Policy 0: its blocks lie anywhere in the pool. 2: plans share one extent, one after the other; if it is too small its
+ * pages are given back first and others taken: when those cannot be had the old ones are gone. 3: an extent for each
+ * plan that is open, in address space reserved once, that grows at its end. 4: one such extent, shared like that of 2.
+ * An extent keeps its pages between plans, until hugepin_pool_trim() or a shortage.
  *
- * Return: 0, -EBUSY (2 and 4: another plan is open, or blocks of the last one wait for a device), -EINVAL, what hugepin_alloc()
- * gives. Since: 0.1
+ * Return: 0, -EBUSY (2 and 4: another plan is open, or blocks of the last one wait for a device), -EINVAL, what
+ * hugepin_alloc() gives. Since: 0.1
  */
 int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin_plan **out);
 
@@ -753,13 +756,14 @@ int hugepin_plan_begin(struct hugepin_pool *pool, uint64_t bytes, struct hugepin
  * hugepin_plan_alloc - take a block in a plan
  * @flags: OR of HUGEPIN_ALLOC_ZERO, HUGEPIN_ALLOC_CLEAN
  *
- * Aligned to 64 bytes. It may be freed by hugepin_free(), and is used again within the plan then; hugepin_plan_end() gives back
- * the others. hugepin_realloc() does not take it: EINVAL.
+ * Aligned to 64 bytes. It may be freed by hugepin_free(), and is used again within the plan then; hugepin_plan_end()
+ * gives back the others. hugepin_realloc() does not take it: EINVAL.
  *
- * HUGEPIN_ALLOC_CLEAN: zero now, and after each hugepin_pool_clean(). With atomic_clean_policy 0 such blocks lie next to each
- * other and keep their place until the plan ends, freed or not; with 1 they lie anywhere, like the others.
+ * HUGEPIN_ALLOC_CLEAN: zero now, and after each hugepin_pool_clean(). With atomic_clean_policy 0 such blocks lie next
+ * to each other and keep their place until the plan ends, freed or not; with 1 they lie anywhere, like the others.
  *
- * Return: the block, or NULL with errno as of hugepin_alloc(); ENOMEM also when an extent of fixed size is full. Since: 0.1
+ * Return: the block, or NULL with errno as of hugepin_alloc(); ENOMEM also when an extent of fixed size is full. Since:
+ * 0.1
  */
 void *hugepin_plan_alloc(struct hugepin_plan *plan, size_t bytes, unsigned int flags);
 
@@ -778,8 +782,8 @@ void hugepin_plan_end(struct hugepin_plan *plan);
 /**
  * hugepin_pool_clean - the beginning of a step: clear the CLEAN blocks of all open plans
  *
- * With atomic_clean_policy 0 in one pass over each plan's; with 1 one by one, those that are in use. What is taken later in the
- * step is cleared then. Nothing may use the blocks meanwhile.
+ * With atomic_clean_policy 0 in one pass over each plan's; with 1 one by one, those that are in use. What is taken
+ * later in the step is cleared then. Nothing may use the blocks meanwhile.
  * Return: bytes cleared, or -EPERM. Since: 0.1
  */
 int64_t hugepin_pool_clean(struct hugepin_pool *pool);
@@ -793,17 +797,17 @@ int64_t hugepin_pool_clean(struct hugepin_pool *pool);
  * @bytes: more than there is now, > 0; rounded up to pages of the ladder
  * @flags: OR of HUGEPIN_GROW_*
  *
- * An allocation that fits then neither maps nor registers anything. Done in pieces of 1 GiB, each of use as soon as it is there:
- * in the background also while the rest is still being pinned.
- * Return: 0, -ENOMEM, -EDQUOT, -EIO as hugepin_alloc(), then nothing has come; -EBUSY (it grows in the background already),
- * -EINVAL, -EPERM. Since: 0.1
+ * An allocation that fits then neither maps nor registers anything. Done in pieces of 1 GiB, each of use as soon as it
+ * is there: in the background also while the rest is still being pinned.
+ * Return: 0, -ENOMEM, -EDQUOT, -EIO as hugepin_alloc(), then nothing has come; -EBUSY (it grows in the background
+ * already), -EINVAL, -EPERM. Since: 0.1
  */
 int hugepin_pool_grow(struct hugepin_pool *pool, uint64_t bytes, unsigned int flags);
 
 /**
  * hugepin_pool_wait - wait until the pool does not grow in the background
- * Return: 0, or why the last such growth ended early: what had come by then stays, and hugepin_error() has how much; -EDEADLK
- * (in a callback that this growth has called).
+ * Return: 0, or why the last such growth ended early: what had come by then stays, and hugepin_error() has how much;
+ * -EDEADLK (in a callback that this growth has called).
  * Since: 0.1
  */
 int hugepin_pool_wait(struct hugepin_pool *pool);
@@ -822,13 +826,13 @@ enum hugepin_segment_event {
  * @fn:  called with one segment; @info is good until it returns
  * @out: the caller's, ended by hugepin_segment_unwatch(), or with the pool
  *
- * Begins with the segments there are. One call at a time, from the thread that allocates, grows or trims, without any lock of
- * the library: @fn may allocate and free. It must not trim, destroy, watch or unwatch (-EDEADLK). A segment is told of before
- * or shortly after its first block is given out, and always before it goes.
+ * Begins with the segments there are. One call at a time, from the thread that allocates, grows or trims, without any
+ * lock of the library: @fn may allocate and free. It must not trim, destroy, watch or unwatch (-EDEADLK). A segment is
+ * told of before or shortly after its first block is given out, and always before it goes.
  *
- * A pool that is watched gives segments back in hugepin_pool_trim() and hugepin_pool_destroy() only; an extent of fixed size
- * (static_memory_policy 2) grows there instead of being replaced. As these and allocations
- * call @fn, they must not be called with a lock held that it takes; freeing never calls it.
+ * A pool that is watched gives segments back in hugepin_pool_trim() and hugepin_pool_destroy() only; an extent of fixed
+ * size (static_memory_policy 2) grows there instead of being replaced. As these and allocations call @fn, they must not
+ * be called with a lock held that it takes; freeing never calls it.
  * Return: 0, -EINVAL (no @fn), -ENOMEM, -EDEADLK, -EPERM. Since: 0.1
  */
 int hugepin_segment_watch(struct hugepin_pool *pool,
@@ -864,8 +868,8 @@ struct hugepin_block_info {
  * hugepin_pool_each_block - call a function for each block and each hole, in the order of addresses
  * @fn: other than 0 ends the walk and is returned; @info is good until it returns
  *
- * All is as it was at one moment: a copy, taken at the begin. No lock is held: @fn may call the library. Blocks of no bytes and
- * variables are not among them.
+ * All is as it was at one moment: a copy, taken at the begin. No lock is held: @fn may call the library. Blocks of no
+ * bytes and variables are not among them.
  * Return: 0, what @fn returned, -EINVAL (no @fn), -ENOMEM, -EPERM. Since: 0.1
  */
 int hugepin_pool_each_block(const struct hugepin_pool *pool, int (*fn)(const struct hugepin_block_info *info, void *arg),
@@ -880,8 +884,8 @@ enum hugepin_snapshot {
  * hugepin_pool_snapshot - what a pool is made of, as text in UTF-8
  * @write: called with piece after piece; a negative value ends it
  *
- * One moment, no lock held, as hugepin_pool_each_block(). Return: 0, -EINVAL (format, no @write), -ENOMEM, -EPERM, what @write
- * returned. Since: 0.1
+ * One moment, no lock held, as hugepin_pool_each_block(). Return: 0, -EINVAL (format, no @write), -ENOMEM, -EPERM, what
+ * @write returned. Since: 0.1
  */
 int hugepin_pool_snapshot(const struct hugepin_pool *pool, enum hugepin_snapshot format,
 			  int (*write)(const char *text, size_t length, void *arg), void *arg);
@@ -892,7 +896,8 @@ int hugepin_pool_snapshot(const struct hugepin_pool *pool, enum hugepin_snapshot
  * hugepin_usable_bytes - all that may be used of a block
  * @ptr: a block of @pool, but not a plan's
  *
- * What rounding has added becomes part of the block: it counts as asked for from now on, and hugepin_realloc() keeps it.
+ * What rounding has added becomes part of the block: it counts as asked for from now on, and hugepin_realloc() keeps
+ * it.
  * Return: bytes, 0 for a block of no bytes; 0 also for what is no block, with hugepin_error() set. Since: 0.1
  */
 uint64_t hugepin_usable_bytes(struct hugepin_pool *pool, void *ptr);
@@ -909,8 +914,8 @@ int hugepin_alloc_batch(struct hugepin_pool *pool, size_t bytes, size_t count, u
 /**
  * hugepin_free_batch - give @count blocks back, all or nothing
  *
- * Return: 0; -EINVAL: one is not a block of this pool, is freed already, or is named twice; -ENOMEM: no memory to check them.
- * None is freed then. Since: 0.1
+ * Return: 0; -EINVAL: one is not a block of this pool, is freed already, or is named twice; -ENOMEM: no memory to check
+ * them. None is freed then. Since: 0.1
  */
 int hugepin_free_batch(struct hugepin_pool *pool, void *const ptrs[], size_t count);
 

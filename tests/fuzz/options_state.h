@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Option sets as text, for the properties that the fuzzers of all sources check: a refused input changes nothing and says
- * why; one that was taken, written out and read again, gives the same set.
+ * Option sets as text, for the properties that the fuzzers of all sources check: a refused input changes nothing and
+ * says why; one that was taken, written out and read again, gives the same set.
  */
 #ifndef HUGEPIN_TESTS_OPTIONS_STATE_H
 #define HUGEPIN_TESTS_OPTIONS_STATE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Trace files. As they are; with the frame and the checksums put right, which no fuzzer finds by itself; and as a list of
- * events that goes through the writer, whose file must then hold these events.
+ * Trace files. As they are; with the frame and the checksums put right, which no fuzzer finds by itself; and as a list
+ * of events that goes through the writer, whose file must then hold these events.
  */
 #include <zlib.h>
 

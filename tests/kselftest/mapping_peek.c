@@ -459,8 +459,8 @@ static uint64_t first_frame(const struct area *area)
 }
 
 /*
- * C059: the block's other pages may be moved out, ours stay. A block with a hole in it, or in two zones, the kernel refuses
- * without looking at its pages: -EINVAL. Which block ours lie in is not ours to say.
+ * C059: the block's other pages may be moved out, ours stay. A block with a hole in it, or in two zones, the kernel
+ * refuses without looking at its pages: -EINVAL. Which block ours lie in is not ours to say.
  */
 static void memory_with_its_pages_is_not_taken_offline(struct area *area)
 {

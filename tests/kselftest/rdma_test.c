@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A real consumer of pinned pages: RDMA's memory regions (ibv_reg_mr) over pages of ours, written and read by the
- * device, which talks to itself. Needs an RDMA device whose port is up; soft-RoCE is one (tests/kselftest/rdma sets it up).
+ * device, which talks to itself. Needs an RDMA device whose port is up; soft-RoCE is one (tests/kselftest/rdma sets it
+ * up).
  */
 #include <infiniband/verbs.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel's hash tables and ordered trees, as much as kmod/account.c needs to find users. A tree is not balanced here:
- * only what it holds, and in which order, is the same.
+ * The kernel's hash tables and ordered trees, as much as kmod/account.c needs to find users. A tree is not balanced
+ * here: only what it holds, and in which order, is the same.
  */
 #ifndef HUGEPIN_TESTS_MODEL_USERS_H
 #define HUGEPIN_TESTS_MODEL_USERS_H

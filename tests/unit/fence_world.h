@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A runtime with streams, for tests of fences: work is given to a stream and done when the test says so. The poller stands
- * still until the test lets it look.
+ * A runtime with streams, for tests of fences: work is given to a stream and done when the test says so. The poller
+ * stands still until the test lets it look.
  */
 #ifndef FENCE_WORLD_H
 #define FENCE_WORLD_H

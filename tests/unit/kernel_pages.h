@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's own 2M pages, for tests that need some. They are the machine's: where others use them a test is skipped and
- * says so. What a test has leaked is its own, and fails it.
+ * The kernel's own 2M pages, for tests that need some. They are the machine's: where others use them a test is skipped
+ * and says so. What a test has leaked is its own, and fails it.
  */
 #ifndef HUGEPIN_TESTS_KERNEL_PAGES_H
 #define HUGEPIN_TESTS_KERNEL_PAGES_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Options about device pools, on the stand-in of CUDA: what it says that it gave, and what is in the device's memory. A test
- * is named for its option.
+ * Options about device pools, on the stand-in of CUDA: what it says that it gave, and what is in the device's memory. A
+ * test is named for its option.
  */
 #include <errno.h>
 #include <setjmp.h>

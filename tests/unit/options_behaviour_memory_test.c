@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Options about what is in memory, when it goes back and where it lies, by looking there: a test is named for its option.
+ * Options about what is in memory, when it goes back and where it lies, by looking there: a test is named for its
+ * option.
  */
 #include <dirent.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each allocation and system call of each call on a pool fails once, one after the other: the call says so and has changed
- * nothing, or it succeeds all the same and has done its work.
+ * Each allocation and system call of each call on a pool fails once, one after the other: the call says so and has
+ * changed nothing, or it succeeds all the same and has done its work.
  */
 #include "fence_world.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pinned pools on an NPU that registers no host memory: what aclrtMallocHost gives in its place, on the stand-in AscendCL.
+ * Pinned pools on an NPU that registers no host memory: what aclrtMallocHost gives in its place, on the stand-in
+ * AscendCL.
  */
 #include <stdio.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Provider thp: what is said to be on 2M pages is; what is not, is not said so. Skipped where the machine has transparent
- * huge pages off.
+ * Provider thp: what is said to be on 2M pages is; what is not, is not said so. Skipped where the machine has
+ * transparent huge pages off.
  */
 #include "pool_world.h"
 

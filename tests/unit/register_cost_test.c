@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What registering costs, and whom: how long others wait for the driver meanwhile, that it is told by page size, and that no
- * more is registered than was asked for.
+ * What registering costs, and whom: how long others wait for the driver meanwhile, that it is told by page size, and
+ * that no more is registered than was asked for.
  */
 #include <sched.h>
 #include <stdatomic.h>

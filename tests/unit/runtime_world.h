@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of runtimes share: the stand-in that a test has loaded and its ledger, the calls of it that the program
- * makes by itself, contexts with options, and a look at the error text.
+ * What the tests of runtimes share: the stand-in that a test has loaded and its ledger, the calls of it that the
+ * program makes by itself, contexts with options, and a look at the error text.
  */
 #ifndef HUGEPIN_TESTS_RUNTIME_WORLD_H
 #define HUGEPIN_TESTS_RUNTIME_WORLD_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * bookkeeping: what hugepin keeps for each block beside the block itself. Result: bytes a block, which is the growth of
- * the process's resident memory while @live blocks are taken, without what the pool has mapped for them (a pool's memory
- * is resident as soon as it is mapped).
+ * the process's resident memory while @live blocks are taken, without what the pool has mapped for them (a pool's
+ * memory is resident as soon as it is mapped).
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a full allocator costs. holes: of twice @live blocks every second is freed, which leaves @live holes; then blocks
- * are exchanged at random. Result: nanoseconds an exchange. limits: @live blocks are taken one after another; result:
- * what the last tenth costs, as a multiple of the first tenth (medians of groups, so that a growth does not count).
+ * What a full allocator costs. holes: of twice @live blocks every second is freed, which leaves @live holes; then
+ * blocks are exchanged at random. Result: nanoseconds an exchange. limits: @live blocks are taken one after another;
+ * result: what the last tenth costs, as a multiple of the first tenth (medians of groups, so that a growth does not
+ * count).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * gather: one block of min bytes is a table of 64-byte lines; lines drawn at random are read whole, as rows of an embedding
- * are. Result: nanoseconds a line. Each line says which one it is, and what was read is summed up and compared.
+ * gather: one block of min bytes is a table of 64-byte lines; lines drawn at random are read whole, as rows of an
+ * embedding are. Result: nanoseconds a line. Each line says which one it is, and what was read is summed up and
+ * compared.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * pair: every thread has a set of live blocks; one operation frees one of them, chosen at random, and allocates another of
- * a random size in its place. Result: nanoseconds a pair, mean of the threads. worst: the same, timed one by one;
+ * pair: every thread has a set of live blocks; one operation frees one of them, chosen at random, and allocates another
+ * of a random size in its place. Result: nanoseconds a pair, mean of the threads. worst: the same, timed one by one;
  * result: nanoseconds of the 99.99th percentile, of the slower thread.
  *
  * Each live block keeps a number at its beginning, which is looked at when it goes: with one wrong byte there is no

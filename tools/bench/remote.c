@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * remote: one thread allocates, another frees; the blocks go through a ring of @live between them. Result: nanoseconds a
- * block, from the first to the last.
+ * remote: one thread allocates, another frees; the blocks go through a ring of @live between them. Result: nanoseconds
+ * a block, from the first to the last.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A program for tools/trace/check to record: it calls each of the malloc family a known number of times with known sizes,
- * from several threads, and does what a recorder can trip over. "exercise HOW" ends in that way: return, _exit, kill,
- * exec, fork, closefrom.
+ * A program for tools/trace/check to record: it calls each of the malloc family a known number of times with known
+ * sizes, from several threads, and does what a recorder can trip over. "exercise HOW" ends in that way: return, _exit,
+ * kill, exec, fork, closefrom.
  */
 #include <errno.h>
 #include <malloc.h>

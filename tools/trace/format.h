@@ -35,12 +35,13 @@
  *   varint   realloc, free: how many blocks ago the old one was allocated, 1 for the latest
  *   varint   alloc, calloc, realloc: bytes
  *
- * Blocks are numbered from 0 in the order of their allocation, and a number is never used twice: a realloc ends one block
- * and begins another. A varint is 7 bits a byte, lowest first, bit 7 set on all but the last; 64 bits at most, and never
- * longer than needed.
+ * Blocks are numbered from 0 in the order of their allocation, and a number is never used twice: a realloc ends one
+ * block and begins another. A varint is 7 bits a byte, lowest first, bit 7 set on all but the last; 64 bits at most,
+ * and never longer than needed.
  *
- * Reading: hp_trace_open() takes a file only as a whole. Checksums, totals, ranges, and that no block is freed twice, are
- * checked for every event before it returns, so after it hp_trace_next() cannot fail and a replay need not check again.
+ * Reading: hp_trace_open() takes a file only as a whole. Checksums, totals, ranges, and that no block is freed twice,
+ * are checked for every event before it returns, so after it hp_trace_next() cannot fail and a replay need not check
+ * again.
  */
 #ifndef HUGEPIN_TRACE_FORMAT_H
 #define HUGEPIN_TRACE_FORMAT_H
@@ -138,7 +139,8 @@ struct hp_trace_writer *hp_trace_writer_create(uint64_t min_bytes);
 int hp_trace_writer_add(struct hp_trace_writer *writer, const struct hp_trace_event *event, uint64_t *block);
 
 /*
- * Finishes header and trailer. *@data belongs to the writer and lives until its destruction; nothing can be added after.
+ * Finishes header and trailer. *@data belongs to the writer and lives until its destruction; nothing can be added
+ * after.
  * Return: 0, -ENOMEM.
  */
 int hp_trace_writer_finish(struct hp_trace_writer *writer, uint64_t small_allocs, const void **data, size_t *bytes);

@@ -2,9 +2,10 @@
 /*
  * Does to an allocator what the recorded program did to its own, in the recorded order, on one thread.
  *
- * The trace does not say which bytes the program touched, so the replay writes one byte in every 4 KiB of each new block
- * (as a program that fills its tensors makes every page resident), and its last byte. With --verify those bytes, and a
- * word at both ends, tell the block and are looked at again when it ends: overlaps, lost contents and dirty callocs show.
+ * The trace does not say which bytes the program touched, so the replay writes one byte in every 4 KiB of each new
+ * block (as a program that fills its tensors makes every page resident), and its last byte. With --verify those bytes,
+ * and a word at both ends, tell the block and are looked at again when it ends: overlaps, lost contents and dirty
+ * callocs show.
  */
 #include <errno.h>
 #include <inttypes.h>

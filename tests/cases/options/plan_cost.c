@@ -4,10 +4,10 @@
  *
  *	options_plan_cost [ROUNDS]
  *
- * A run of 40 plans that need 24 to 96 MiB. Each takes blocks of 64 KiB to 1 MiB in a random order, writes to every page of
- * each, frees one in three on the way, and ends; between two plans the program takes and gives blocks of its own. The policies
- * take turns, ROUNDS (9) times; the median of the CPU time counts, the least and most are shown. "begun with" is what a plan says that it
- * will need: all of it, or nothing, so that what can grow must.
+ * A run of 40 plans that need 24 to 96 MiB. Each takes blocks of 64 KiB to 1 MiB in a random order, writes to every
+ * page of each, frees one in three on the way, and ends; between two plans the program takes and gives blocks of its
+ * own. The policies take turns, ROUNDS (9) times; the median of the CPU time counts, the least and most are shown.
+ * "begun with" is what a plan says that it will need: all of it, or nothing, so that what can grow must.
  */
 #include <time.h>
 

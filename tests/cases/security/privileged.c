@@ -3,8 +3,8 @@
  * A program with another's rights, or without: says what its environment could do to it. The library is linked
  * statically, as a set-user-ID program may not be led to another one.
  *
- * Prints "options good" or "options refused", "host_cap VALUE", and a line "loaded" for each part of a library that came
- * from a folder "planted".
+ * Prints "options good" or "options refused", "host_cap VALUE", and a line "loaded" for each part of a library that
+ * came from a folder "planted".
  */
 #include <stdio.h>
 #include <stdlib.h>

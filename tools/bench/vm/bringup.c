@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * bringup: how long until that much memory is mapped, zeroed and usable: a region from a clean reserve, and the same of
- * the kernel's own pages. bringup_dirty: the same with nothing clean, so that the module has to zero as the kernel does.
+ * the kernel's own pages. bringup_dirty: the same with nothing clean, so that the module has to zero as the kernel
+ * does.
  *
  * Memory of an emulated machine that nobody has written yet is paid for by its host at the first touch, and code by its
  * translation when it first runs. So there is one round more than is told, the first, and every round has all of them.

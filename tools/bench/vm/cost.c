@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * memory: what the module takes for itself. For each GiB in the reserve, for a region made of it, and for the page tables
- * of who maps that: the growth of the kernel's slabs, of vmalloc and of page tables, as /proc/meminfo tells them. Each step is
- * done and undone several times, and all growth is told; the pages held are no part of it.
+ * memory: what the module takes for itself. For each GiB in the reserve, for a region made of it, and for the page
+ * tables of who maps that: the growth of the kernel's slabs, of vmalloc and of page tables, as /proc/meminfo tells
+ * them. Each step is done and undone several times, and all growth is told; the pages held are no part of it.
  */
 #include <inttypes.h>
 #include <stdio.h>

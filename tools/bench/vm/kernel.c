@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * What people use instead of regions: the kernel's own huge pages and base pages, by nothing but system calls. All are
- * ready when the call returns, as a region is: hugetlb pages by MAP_POPULATE, the others by the advice that does the same.
+ * ready when the call returns, as a region is: hugetlb pages by MAP_POPULATE, the others by the advice that does the
+ * same.
  */
 #include <errno.h>
 #include <inttypes.h>

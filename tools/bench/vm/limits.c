@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * limits: 4,096 named regions of one page, made one after the other, then opened. Told is what the last tenth costs, as a
- * multiple of the first: medians, so that the machine's own pauses do not count.
+ * limits: 4,096 named regions of one page, made one after the other, then opened. Told is what the last tenth costs, as
+ * a multiple of the first: medians, so that the machine's own pauses do not count.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hugepin-bench-vm [--gib N] [--repetitions N] BENCH… - measures what it is asked for, one after the other, and tells every
- * single measurement; whoever started it judges them. Puts nothing back: the machine is thrown away afterwards.
+ * hugepin-bench-vm [--gib N] [--repetitions N] BENCH… - measures what it is asked for, one after the other, and tells
+ * every single measurement; whoever started it judges them. Puts nothing back: the machine is thrown away afterwards.
  */
 #include <errno.h>
 #include <getopt.h>

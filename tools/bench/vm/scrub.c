@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * scrub: GiB a second of the module's one worker, from the moment it is let go until no page is dirty; beside memset() of
- * as much memory, in huge pages that are mapped and have been written before.
+ * scrub: GiB a second of the module's one worker, from the moment it is let go until no page is dirty; beside memset()
+ * of as much memory, in huge pages that are mapped and have been written before.
  */
 #include <string.h>
 

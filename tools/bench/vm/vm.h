@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hugepin-bench-vm: what the module costs, measured beside the kernel's own pages, inside a machine that has the module.
- * Prototypes are grouped under the file that defines them. What returns int answers 0, or -1 when it could not be
- * carried out; why has been said by then.
+ * hugepin-bench-vm: what the module costs, measured beside the kernel's own pages, inside a machine that has the
+ * module. Prototypes are grouped under the file that defines them. What returns int answers 0, or -1 when it could not
+ * be carried out; why has been said by then.
  */
 #ifndef HUGEPIN_BENCH_VM_H
 #define HUGEPIN_BENCH_VM_H
