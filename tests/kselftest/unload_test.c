@@ -252,7 +252,19 @@ static void grow_by_half_of_the_node(unsigned int node)
 	_exit(error == -EINTR ? ENDED_EARLY : KTAP_PASS);	/* any other answer: it may be gone */
 }
 
-/* Growing takes a while; unloading must not wait for all of it, nor go under it. */
+/* Until the first of what @child reserves is there, if it has not ended before. */
+static void wait_for_growth(unsigned int node, pid_t child)
+{
+	uint64_t before = reserve_of(node, HUGEPIN_CLASS_2M).total;
+	siginfo_t ended = { 0 };
+
+	while (reserve_of(node, HUGEPIN_CLASS_2M).total == before && !ended.si_pid) {
+		poll(NULL, 0, 1);
+		CHECK_OK(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT));
+	}
+}
+
+/* Growing takes a while; unloading must not wait for all of it, nor go under it: at its beginning, and while it goes on. */
 static void unloading_while_a_knob_is_written_is_sound(const void *arg)
 {
 	unsigned int node, early = 0;
@@ -266,7 +278,10 @@ static void unloading_while_a_knob_is_written_is_sound(const void *arg)
 
 		if (!child)
 			grow_by_half_of_the_node(node);
-		poll(NULL, 0, 2 + 5 * round);
+		if (round % 2)
+			wait_for_growth(node, child);
+		else
+			poll(NULL, 0, 2 + 5 * round);
 		error = unload();
 		CHECK_EQ(waitpid(child, &status, 0), child);
 		CHECK(!error, "%s", strerror(-error));	/* a knob does not hold the module */
