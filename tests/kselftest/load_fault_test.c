@@ -22,11 +22,11 @@
 #define STEP		64
 /*
  * What is there once is enough: one class, and pages on one node, so many that a load that loses them loses more than
- * what else comes and goes.
+ * what else comes and goes: 16 MiB with KASAN, which holds on to what was freed.
  */
 #define PARAMETERS	"enable_1g=0 reserve=%u:2M:%u"
-#define PAGES		16
-#define NOISE_KIB	(16 * 1024)
+#define PAGES		32
+#define NOISE_KIB	(PAGES * 2048 / 2)
 
 /* ---- what there is of it ---- */
 
