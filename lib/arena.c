@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define ALWAYS_INLINE	__attribute__((always_inline))
+
 #define ARENA_MAX_BYTES	(1ull << 62)		/* far above any address space; keeps sums from wrapping */
 
 int hpi_arena_create(struct hpi_arena **out)
@@ -55,7 +57,6 @@ static void carve_piece(struct hpi_arena *arena, struct chunk *next, uintptr_t a
 	piece->addr = addr;
 	piece->bytes = bytes;
 	piece->state = CHUNK_FREE;
-	piece->kept = 0;
 	piece->clean = addr + bytes > clean_from ? min_bytes(bytes, addr + bytes - clean_from) : 0;
 	chunk_link(next->prev, piece);
 	chunk_link(piece, next);
@@ -87,7 +88,6 @@ static inline void split(struct hpi_arena *arena, struct chunk *c, uint64_t byte
 	piece->addr = c->addr + bytes;
 	piece->bytes = rest;
 	piece->state = CHUNK_FREE;
-	piece->kept = 0;
 	piece->clean = min_bytes(c->clean, rest);
 	chunk_link(piece, c->next);
 	chunk_link(c, piece);
@@ -137,18 +137,16 @@ int hpi_arena_reserve(struct hpi_arena *arena)
 static void use(struct hpi_arena *arena, struct chunk *c, uint64_t requested)
 {
 	c->state = CHUNK_USED;
-	c->requested = requested;
+	c->held = requested + 1;
+	c->reciprocal = 0;
+	c->mark = 0;
 	hpi_table_insert(&arena->table, c);
 	arena->active += c->bytes;
 	arena->requested += requested;
 }
 
-void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed)
-{
-	return hpi_arena_alloc_room(arena, alignment, bytes, bytes, zeroed);
-}
-
-void *hpi_arena_alloc_room(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, uint64_t room, bool *zeroed)
+static inline ALWAYS_INLINE void *alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, uint64_t room,
+					     uint8_t mark, bool *zeroed)
 {
 	uint64_t rounded;
 	struct chunk *c;
@@ -174,11 +172,22 @@ void *hpi_arena_alloc_room(struct hpi_arena *arena, uint64_t alignment, uint64_t
 	if (zeroed)
 		*zeroed = c->clean == c->bytes;
 	use(arena, c, bytes);
+	c->mark = mark;
 	return (void *)c->addr;
 
 nothing_fits:
 	errno = ENOSPC;
 	return NULL;
+}
+
+void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed)
+{
+	return alloc(arena, alignment, bytes, bytes, 0, zeroed);
+}
+
+void *hpi_arena_alloc_marked(struct hpi_arena *arena, uint64_t bytes, uint64_t room, uint8_t mark, bool *zeroed)
+{
+	return alloc(arena, HPI_ARENA_GRAIN, bytes, room, mark, zeroed);
 }
 
 void *hpi_arena_alloc_at(struct hpi_arena *arena, void *addr, uint64_t bytes, bool *zeroed)
@@ -209,7 +218,7 @@ static struct chunk *used_chunk(const struct hpi_arena *arena, const void *ptr)
 {
 	struct chunk *c = hpi_table_find(&arena->table, (uintptr_t)ptr);
 
-	return c && c->state == CHUNK_USED && !c->kept ? c : NULL;
+	return c && c->state == CHUNK_USED && c->held ? c : NULL;
 }
 
 /* One that the table has no more. */
@@ -232,7 +241,7 @@ int hpi_arena_free(struct hpi_arena *arena, void *ptr)
 	uintptr_t *slot = hpi_table_map_slot(&arena->table, (uintptr_t)ptr);
 	struct chunk *c = slot ? hpi_table_slot_chunk(*slot, (uintptr_t)ptr) : NULL;
 
-	if (__builtin_expect(c && c->addr == (uintptr_t)ptr && c->state == CHUNK_USED && !c->kept, 1)) {
+	if (__builtin_expect(c && c->addr == (uintptr_t)ptr && c->state == CHUNK_USED && c->held, 1)) {
 		__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
 		arena->table.used--;
 	} else {
@@ -242,7 +251,7 @@ int hpi_arena_free(struct hpi_arena *arena, void *ptr)
 		hpi_table_remove(&arena->table, c->addr);
 	}
 	arena->active -= c->bytes;
-	arena->requested -= c->requested;
+	arena->requested -= chunk_requested(c);
 	make_free(arena, c);
 	return 0;
 }
@@ -254,11 +263,11 @@ int hpi_arena_retire(struct hpi_arena *arena, void *ptr, uint64_t *bytes)
 	if (!c)
 		return -EINVAL;
 	arena->active -= c->bytes;
-	arena->requested -= c->requested;
+	arena->requested -= chunk_requested(c);
 	arena->retired += c->bytes;
 	arena->retired_blocks++;
 	c->state = CHUNK_RETIRED;
-	c->requested = 0;
+	c->held = HELD_RETIRED;
 	*bytes = c->bytes;
 	return 0;
 }
@@ -274,7 +283,7 @@ int hpi_arena_revive(struct hpi_arena *arena, void *ptr, uint64_t bytes)
 	arena->active += c->bytes;
 	arena->requested += bytes;
 	c->state = CHUNK_USED;
-	c->requested = bytes;
+	c->held = bytes + 1;
 	return 0;
 }
 
@@ -300,7 +309,7 @@ int hpi_arena_split(struct hpi_arena *arena, void *ptr, uint64_t bytes, uint64_t
 	if (hpi_arena_reserve(arena))
 		return -ENOMEM;
 	arena->active -= c->bytes;
-	arena->requested -= c->requested;
+	arena->requested -= chunk_requested(c);
 	hpi_table_remove(&arena->table, c->addr);
 	tail = hpi_store_take(&arena->store);
 	*tail = (struct chunk){ .addr = c->addr + rounded, .bytes = c->bytes - rounded };
@@ -366,9 +375,11 @@ int hpi_arena_resize(struct hpi_arena *arena, void *ptr, uint64_t bytes)
 	err = resize_rounded(arena, c, to_grains(bytes));
 	if (err)
 		return err;
+	if (c->bytes != before)
+		c->mark = 0;
 	arena->active += c->bytes - before;
-	arena->requested += bytes - c->requested;
-	c->requested = bytes;
+	arena->requested += bytes - chunk_requested(c);
+	c->held = bytes + 1;
 	return 0;
 }
 
@@ -376,7 +387,7 @@ uint64_t hpi_arena_block_bytes(const struct hpi_arena *arena, const void *ptr)
 {
 	const struct chunk *c = used_chunk(arena, ptr);
 
-	return c ? c->requested : UINT64_MAX;
+	return c ? chunk_requested(c) : UINT64_MAX;
 }
 
 void hpi_arena_stats(const struct hpi_arena *arena, struct hpi_arena_stats *out)
@@ -402,9 +413,4 @@ void hpi_arena_use_map(struct hpi_arena *arena, void *addr, uint64_t bytes, uint
 	arena->table.map = map;
 	arena->table.map_start = (uintptr_t)addr;
 	arena->table.map_bytes = bytes;
-}
-
-void hpi_arena_correct_requested(struct hpi_arena *arena, int64_t bytes)
-{
-	arena->requested += (uint64_t)bytes;
 }

@@ -25,6 +25,8 @@
 #ifndef HUGEPIN_ARENA_H
 #define HUGEPIN_ARENA_H
 
+#include <stddef.h>
+
 #include "internal.h"
 
 #define HPI_ARENA_GRAIN		64ull			/* a cache line: what alignment and sizes are rounded to */
@@ -35,6 +37,12 @@ enum chunk_state {
 	CHUNK_RETIRED,		/* the user has given it back; not free before somebody says so */
 	CHUNK_WALL,
 };
+
+/*
+ * What a block in use is held for: what its user asked for and one more; 0: it is with a cache, its user has given it
+ * back; HELD_RETIRED: its user has, and it is not free before somebody says so.
+ */
+#define HELD_RETIRED	0x80000000u
 
 /* One cache line. */
 struct chunk {
@@ -49,17 +57,49 @@ struct chunk {
 			struct chunk *left, *right;
 		};
 	};
+	uint8_t state;
+	uint8_t mark;					/* used: its owner's, as long as it has that size; or 0 */
+	uint16_t bin;					/* free: where it is */
 	union {
-		uint64_t requested;			/* used: what the user asked for; retired: 0 */
+		uint32_t priority;			/* free: in its tree, if it is not alone there */
+		uint32_t reciprocal;			/* used: 0; see below */
+	};
+	union {						/* last: see below */
+		uint64_t held;				/* used or retired */
 		uint64_t clean;				/* free: so many bytes at its end are known to be zero */
 	};
-	uint8_t state;
-	uint8_t kept;					/* used, but by a cache: its user has given it back */
-	uint16_t bin;					/* free: where it is */
-	uint32_t priority;				/* free: in its tree, if it is not alone there */
 };
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of held comes first");
+
 static inline uintptr_t chunk_end(const struct chunk *c) { return c->addr + c->bytes; }
+static inline uint64_t chunk_requested(const struct chunk *c) { return c->held ? c->held - 1 : 0; }	/* a used one's */
+
+/*
+ * A lot: blocks of one size in a row. A used chunk is a lot of one. The owner of the table's map (see there) has lots
+ * of many, each in a used chunk. Such a lot begins with a struct chunk of its own, with the first block's address and the
+ * bytes that each has; from where c->held is on it has 32 bits for each block, what that is held for, and behind the
+ * last one's once more, always 0.
+ */
+#define LOT_BYTES	65536u				/* at most, of many */
+
+static inline uint32_t lot_reciprocal(uint32_t bytes)	/* of a lot of many; of one it is 0 */
+{
+	return (1u << 20) / (bytes / (uint32_t)HPI_ARENA_GRAIN) + 1;
+}
+
+static inline uint32_t *lot_held(struct chunk *c)
+{
+	return (uint32_t *)((char *)c + offsetof(struct chunk, held));
+}
+
+/* What the block of the lot that starts at @addr is held for; NULL: none does. */
+static inline uint32_t *lot_held_at(struct chunk *c, uintptr_t addr)
+{
+	uint64_t offset = addr - c->addr, i = offset / HPI_ARENA_GRAIN * c->reciprocal >> 20;
+
+	return __builtin_expect(i * c->bytes == offset, 1) ? &lot_held(c)[i] : NULL;
+}
 
 struct run {
 	uintptr_t start, end;
@@ -111,19 +151,31 @@ struct table_slot {
  * With a map, chunks of more than a slot lie there, by address: at most one starts in a slot (made smaller, it may be
  * joined by another: that one is hashed). The slot has the chunk's address and, in its upper bits, where in the slot
  * the chunk starts: so the map's owner may ask it about any block, without the arena's lock, and looks at no other
- * chunk. A slot with bit 0 set belongs to the owner: it is the address of something that begins with a pointer to the
- * chunk there.
+ * chunk. A slot with bit 0 set belongs to the owner: it leads to a lot,
+ * whose @prev is the chunk there.
  */
 #define HPI_TABLE_SLOT_BYTES	8192ull
 
 #define HPI_TABLE_START_SHIFT	57		/* no address has bits from here on: there are at most 2^7 grains in a slot */
+#define HPI_TABLE_OWNERS	1ull
+
+static inline struct chunk *hpi_table_slot_lot(uintptr_t slot)
+{
+	return (struct chunk *)(slot & ((1ull << HPI_TABLE_START_SHIFT) - 1) & ~HPI_TABLE_OWNERS);
+}
+
+/* The lot that a slot says @addr is in; or NULL. Without a branch that depends on what sort it is. */
+static inline struct chunk *hpi_table_slot_at(uintptr_t slot, uintptr_t addr)
+{
+	uintptr_t start = addr % HPI_TABLE_SLOT_BYTES / HPI_ARENA_GRAIN, mine = (slot & HPI_TABLE_OWNERS) - 1;
+
+	return __builtin_expect(((slot >> HPI_TABLE_START_SHIFT) ^ start) & mine, 0) ? NULL : hpi_table_slot_lot(slot);
+}
 
 /* What a slot says of the chunk that starts at @addr; NULL: none does, or the slot is the owner's. */
 static inline struct chunk *hpi_table_slot_chunk(uintptr_t slot, uintptr_t addr)
 {
-	if (slot & 1 || slot >> HPI_TABLE_START_SHIFT != addr % HPI_TABLE_SLOT_BYTES / HPI_ARENA_GRAIN)
-		return NULL;
-	return (struct chunk *)(slot & ((1ull << HPI_TABLE_START_SHIFT) - 1));
+	return slot & HPI_TABLE_OWNERS ? NULL : hpi_table_slot_at(slot, addr);
 }
 
 static inline uintptr_t hpi_table_slot_of(const struct chunk *c)
@@ -164,7 +216,7 @@ static inline uintptr_t *hpi_table_map_slot(const struct table *table, uintptr_t
 static inline struct chunk *hpi_table_map_chunk(const uintptr_t *slot, uintptr_t addr)
 {
 	uintptr_t value = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
-	struct chunk *c = value & 1 ? *(struct chunk **)(value - 1) : hpi_table_slot_chunk(value, addr);
+	struct chunk *c = value & HPI_TABLE_OWNERS ? hpi_table_slot_lot(value)->prev : hpi_table_slot_at(value, addr);
 
 	return c && c->addr == addr ? c : NULL;
 }
@@ -230,9 +282,6 @@ static inline void hpi_store_give(struct store *store, struct chunk *c)
 }
 
 void hpi_store_free(struct store *store);
-
-/* Memory for bookkeeping, zeroed; aligned to a cache line. Fails where hpi_sys_fault("calloc") says so. */
-void *hpi_store_calloc(size_t bytes);
 
 /* ---- arena.c ---- */
 

@@ -17,8 +17,8 @@ void hpi_arena_walk(const struct hpi_arena *arena, void (*fn)(const struct hpi_a
 		for (c = arena->runs[i]->low.next; c != &arena->runs[i]->high; c = c->next) {
 			piece = (struct hpi_arena_piece){ .addr = (void *)c->addr, .bytes = c->bytes, .state = states[c->state] };
 			if (c->state == CHUNK_USED) {
-				piece.requested = c->requested;
-				piece.kept = c->kept;
+				piece.requested = chunk_requested(c);
+				piece.kept = !c->held;
 			}
 			fn(&piece, arg);
 		}

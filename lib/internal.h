@@ -651,8 +651,8 @@ uint64_t hpi_arena_free_before(const struct hpi_arena *arena, const void *end);
 /* NULL when nothing fits (errno ENOSPC) or without memory for bookkeeping (ENOMEM); nothing is changed then. @zeroed is set
  * if the block's bytes are known to be zero. */
 void *hpi_arena_alloc(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, bool *zeroed);
-/* The same with room for @room bytes, of which @bytes are asked for. */
-void *hpi_arena_alloc_room(struct hpi_arena *arena, uint64_t alignment, uint64_t bytes, uint64_t room, bool *zeroed);
+/* The same at the grain's alignment, with room for @room bytes, of which @bytes are asked for; @mark: see arena.h. */
+void *hpi_arena_alloc_marked(struct hpi_arena *arena, uint64_t bytes, uint64_t room, uint8_t mark, bool *zeroed);
 /* The same at an address, a multiple of the grain. */
 void *hpi_arena_alloc_at(struct hpi_arena *arena, void *addr, uint64_t bytes, bool *zeroed);
 /* A block becomes two, next to each other: of @bytes at @ptr, and of @rest behind. -EINVAL: not a block in use, or too
@@ -671,8 +671,9 @@ void hpi_arena_stats(const struct hpi_arena *arena, struct hpi_arena_stats *out)
 uint64_t hpi_arena_mapped(const struct hpi_arena *arena);
 /* Blocks that begin in [addr, addr + bytes) are booked in a map that its owner may read: see arena.h. Before the first one. */
 void hpi_arena_use_map(struct hpi_arena *arena, void *addr, uint64_t bytes, uintptr_t *map);
-void hpi_arena_correct_requested(struct hpi_arena *arena, int64_t bytes);	/* after a change in the blocks themselves */
 int hpi_arena_check(const struct hpi_arena *arena);			/* every invariant; for tests */
+/* Memory for bookkeeping, zeroed; aligned to a cache line. Fails where hpi_sys_fault("calloc") says so. */
+void *hpi_store_calloc(size_t bytes);
 struct hpi_arena_piece {
 	void *addr;
 	uint64_t bytes, requested;

@@ -55,9 +55,10 @@ static int create(struct hugepin_context *ctx, enum hugepin_pool_kind kind, int 
 
 	if (err)
 		return err;
-	pool = hpi_sys_fault && hpi_sys_fault("calloc") ? NULL : calloc(1, sizeof(*pool));
+	pool = hpi_store_calloc(sizeof(*pool));
 	if (!pool)
 		return hpi_error(-ENOMEM, "no memory for a pool");
+	pool->quick = (struct hpi_quick){ .alloc_id = HPI_NEVER_QUICK, .free_id = HPI_NEVER_QUICK };
 	pool->ctx = ctx;
 	pool->kind = kind;
 	err = hpi_pool_configure(pool, device);

@@ -119,7 +119,20 @@ struct hpi_pool_lock {
 	unsigned int streak, patience;
 };
 
+/* What nearly every call looks at, in one cache line; written when the pool is made, free_id also by scopes. */
+struct hpi_quick {
+	uint64_t alloc_id, free_id;		/* of the pool's caches; HPI_NEVER_QUICK: such calls go the slow way */
+	const uint32_t *fork_mark;
+	uintptr_t *map;
+	char *window;
+	uint64_t window_bytes;
+};
+
+#define HPI_NEVER_QUICK	UINT64_MAX
+
 struct hugepin_pool {
+	_Alignas(64) struct hpi_quick quick;
+
 	struct hugepin_context *ctx;
 	enum hugepin_pool_kind kind;
 	struct hugepin_pool *next;		/* of the context's */
@@ -314,6 +327,9 @@ void hpi_caches_correct(const struct hugepin_pool *pool, struct hpi_arena_stats 
 /* From the caller's thread cache, or by its growing a stack of it; NULL: hpi_block_take() knows. */
 void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes);
 int hpi_block_free(struct hugepin_pool *pool, void *ptr);	/* -EINVAL without a text: not a block in use */
+void hpi_quick_init(struct hugepin_pool *pool);
+/* Frees are quick, or not while blocks may be in scopes. */
+void hpi_quick_frees(struct hugepin_pool *pool, bool quick);
 
 /* ---- pool_block.c: the same where it is not quick ---- */
 

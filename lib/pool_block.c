@@ -31,8 +31,8 @@ static struct hpi_arena *arena_of(const struct hugepin_pool *pool, const void *p
 
 /* ---- under the lock ---- */
 
-/* The span's block at @ptr, with its state; NULL: it lies in no span. */
-static struct span *small_at(const struct hugepin_pool *pool, const void *ptr, uint16_t **state)
+/* The span that @ptr lies in, and what the block there is held for (NULL: none starts there); NULL: in none. */
+static struct span *small_at(const struct hugepin_pool *pool, const void *ptr, uint32_t **held)
 {
 	uint64_t offset = (uint64_t)((const char *)ptr - pool->window);
 	struct span *span = NULL;
@@ -40,13 +40,13 @@ static struct span *small_at(const struct hugepin_pool *pool, const void *ptr, u
 	if (pool->caches && offset < (uint64_t)(pool->window_end - pool->window))
 		span = span_at(pool->caches, offset);
 	if (span)
-		*state = span_state(span, ptr);
+		*held = lot_held_at(&span->lot, (uintptr_t)ptr);
 	return span;
 }
 
-static bool is_in_use(const uint16_t *state)
+static bool is_in_use(const uint32_t *held)
 {
-	return state && *state && *state != STATE_RETIRED;
+	return held && is_held(*held);
 }
 
 /* What the thread has counted so far is added before what is done next: for the peaks. */
@@ -63,12 +63,14 @@ static void lock_books(struct hugepin_pool *pool)
 static void *book(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, bool *zeroed)
 {
 	const struct cache *cache;
+	unsigned int class;
 	void *p = NULL;
 
 	if (bytes > SMALL_MAX && bytes <= WHOLE_MAX && alignment <= HPI_POOL_GRAIN) {
 		cache = cache_at_hand(pool);
+		class = class_of(bytes);
 		if (cache && is_kept_at_all(cache, bytes))
-			p = hpi_arena_alloc_room(pool->arena, alignment, bytes, class_bytes(class_of(bytes)), zeroed);
+			p = hpi_arena_alloc_marked(pool->arena, bytes, class_bytes(class), mark_of(class), zeroed);
 	}
 	return p ? p : hpi_arena_alloc(pool->arena, alignment, bytes, zeroed);
 }
@@ -225,28 +227,28 @@ int hpi_block_take_run(struct hugepin_pool *pool, const uint64_t sizes[], size_t
 }
 
 /* Takes a small block from its user, to be free at once or later. */
-static int end_use(struct hugepin_pool *pool, const struct span *span, uint16_t *state, uint16_t after)
+static int end_use(struct hugepin_pool *pool, const struct span *span, uint32_t *held, uint32_t after)
 {
-	if (!is_in_use(state))
+	if (!is_in_use(held))
 		return -EINVAL;
-	pool->caches->counts.active -= span->bytes;
-	pool->caches->counts.requested -= *state - 1;
+	pool->caches->counts.active -= (int64_t)span->lot.bytes;
+	pool->caches->counts.requested -= (int64_t)*held - 1;
 	pool->caches->blocks--;
 	pool->frees++;
-	*state = after;
+	*held = after;
 	return 0;
 }
 
 int hpi_block_free_booked(struct hugepin_pool *pool, void *ptr)
 {
-	uint16_t *state;
-	struct span *span = small_at(pool, ptr, &state);
+	uint32_t *held;
+	struct span *span = small_at(pool, ptr, &held);
 	int err;
 
 	if (span) {
-		err = end_use(pool, span, state, 0);
+		err = end_use(pool, span, held, 0);
 		if (!err)
-			hpi_small_give(pool, &(struct small){ ptr, state });
+			hpi_small_give(pool, &(struct block){ ptr, held });
 		return err;
 	}
 	err = hpi_arena_free(arena_of(pool, ptr), ptr);
@@ -258,7 +260,7 @@ int hpi_block_free_booked(struct hugepin_pool *pool, void *ptr)
 int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
 {
 	struct span *span;
-	uint16_t *state;
+	uint32_t *held;
 	int err;
 
 	if (hpi_block_is_empty(pool, ptr)) {
@@ -266,12 +268,12 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
 		return hpi_block_free(pool, ptr);
 	}
 	lock_books(pool);
-	span = small_at(pool, ptr, &state);
+	span = small_at(pool, ptr, &held);
 	if (span) {
-		err = end_use(pool, span, state, STATE_RETIRED);
+		err = end_use(pool, span, held, HELD_RETIRED);
 		if (!err) {
-			*bytes = span->bytes;
-			pool->caches->retired_bytes += span->bytes;
+			*bytes = span->lot.bytes;
+			pool->caches->retired_bytes += span->lot.bytes;
 		}
 	} else {
 		err = hpi_arena_retire(arena_of(pool, ptr), ptr, bytes);
@@ -282,13 +284,13 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
 	return err;
 }
 
-static int revive_small(struct hugepin_pool *pool, const struct span *span, uint16_t *state, uint64_t bytes)
+static int revive_small(struct hugepin_pool *pool, const struct span *span, uint32_t *held, uint64_t bytes)
 {
-	if (!state || *state != STATE_RETIRED || bytes > span->bytes)
+	if (!held || *held != HELD_RETIRED || bytes > span->lot.bytes)
 		return -EINVAL;
-	*state = (uint16_t)(bytes + 1);
-	pool->caches->retired_bytes -= span->bytes;
-	pool->caches->counts.active += span->bytes;
+	*held = (uint32_t)bytes + 1;
+	pool->caches->retired_bytes -= span->lot.bytes;
+	pool->caches->counts.active += (int64_t)span->lot.bytes;
 	pool->caches->counts.requested += (int64_t)bytes;
 	pool->caches->blocks++;
 	return 0;
@@ -297,12 +299,12 @@ static int revive_small(struct hugepin_pool *pool, const struct span *span, uint
 int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes)
 {
 	struct span *span;
-	uint16_t *state;
+	uint32_t *held;
 	int err;
 
 	lock_books(pool);
-	span = small_at(pool, ptr, &state);
-	err = span ? revive_small(pool, span, state, bytes) : hpi_arena_revive(pool->arena, ptr, bytes);
+	span = small_at(pool, ptr, &held);
+	err = span ? revive_small(pool, span, held, bytes) : hpi_arena_revive(pool->arena, ptr, bytes);
 	if (!err) {
 		pool->allocs++;
 		pool_note_peaks(pool, 0, 0);
@@ -314,14 +316,14 @@ int hpi_block_revive(struct hugepin_pool *pool, void *ptr, uint64_t bytes)
 void hpi_block_return(struct hugepin_pool *pool, void *ptr)
 {
 	struct span *span;
-	uint16_t *state;
+	uint32_t *held;
 
 	hpi_pool_lock(pool);
-	span = small_at(pool, ptr, &state);
+	span = small_at(pool, ptr, &held);
 	if (span) {
-		*state = 0;
-		pool->caches->retired_bytes -= span->bytes;
-		hpi_small_give(pool, &(struct small){ ptr, state });
+		*held = 0;
+		pool->caches->retired_bytes -= span->lot.bytes;
+		hpi_small_give(pool, &(struct block){ ptr, held });
 	} else {
 		hpi_arena_return(arena_of(pool, ptr), ptr);
 	}
@@ -332,12 +334,12 @@ void hpi_block_return(struct hugepin_pool *pool, void *ptr)
 
 uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr)
 {
-	uint16_t *state;
+	uint32_t *held;
 	uint64_t bytes;
 
 	hpi_pool_lock(pool);
-	if (small_at(pool, ptr, &state))
-		bytes = is_in_use(state) ? *state - 1u : UINT64_MAX;
+	if (small_at(pool, ptr, &held))
+		bytes = is_in_use(held) ? *held - 1u : UINT64_MAX;
 	else
 		bytes = hpi_arena_block_bytes(arena_of(pool, ptr), ptr);
 	hpi_pool_unlock(pool);
@@ -347,13 +349,13 @@ uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr)
 uint64_t hpi_block_usable(struct hugepin_pool *pool, const void *ptr)
 {
 	const struct span *span;
-	uint16_t *state;
+	uint32_t *held;
 	uint64_t bytes;
 
 	hpi_pool_lock(pool);
-	span = small_at(pool, ptr, &state);
+	span = small_at(pool, ptr, &held);
 	if (span) {
-		bytes = is_in_use(state) ? span->bytes : UINT64_MAX;
+		bytes = is_in_use(held) ? span->lot.bytes : UINT64_MAX;
 	} else {
 		bytes = hpi_arena_block_bytes(hpi_block_is_empty(pool, ptr) ? pool->zero_size : pool->arena, ptr);
 		if (bytes != UINT64_MAX)
@@ -363,28 +365,29 @@ uint64_t hpi_block_usable(struct hugepin_pool *pool, const void *ptr)
 	return bytes;
 }
 
-static int resize_small(struct hugepin_pool *pool, const struct span *span, uint16_t *state, uint64_t bytes, uint64_t *old)
+static int resize_small(struct hugepin_pool *pool, const struct span *span, uint32_t *held, uint64_t bytes,
+			uint64_t *old)
 {
-	if (!is_in_use(state))
+	if (!is_in_use(held))
 		return -EINVAL;
-	*old = *state - 1u;
-	if (bytes > span->bytes)
+	*old = *held - 1u;
+	if (bytes > span->lot.bytes)
 		return -E2BIG;
 	pool->caches->counts.requested += (int64_t)(bytes - *old);
-	*state = (uint16_t)(bytes + 1);
+	*held = (uint32_t)bytes + 1;
 	return 0;
 }
 
 static int resize(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t *old)
 {
 	struct span *span;
-	uint16_t *state;
+	uint32_t *held;
 	int err;
 
 	lock_books(pool);
-	span = small_at(pool, ptr, &state);
+	span = small_at(pool, ptr, &held);
 	if (span) {
-		err = resize_small(pool, span, state, bytes, old);
+		err = resize_small(pool, span, held, bytes, old);
 	} else {
 		*old = hpi_arena_block_bytes(pool->arena, ptr);
 		err = hpi_arena_resize(pool->arena, ptr, bytes);

@@ -133,6 +133,7 @@ int hpi_caches_create(struct hugepin_pool *pool)
 	pthread_mutex_init(&caches->lock, NULL);
 	pool->caches = caches;
 	hpi_arena_use_map(pool->arena, pool->window, window, map);
+	hpi_quick_init(pool);
 	return 0;
 }
 
@@ -165,9 +166,11 @@ static void let_keep(struct hpi_caches *caches, struct cache *cache, uint64_t by
 	caches->granted_bytes += bytes - cache->may_keep_bytes;
 	cache->may_keep_bytes = bytes;
 	largest = min_bytes(largest, bytes / 2);
+	if (largest < SMALL_MAX)
+		largest = SMALL_MAX;
 	__atomic_store_n(&cache->largest, largest, __ATOMIC_RELAXED);
 	for (i = SMALL_CLASSES; i < CLASSES; i++)
-		cache->room[i] = class_bytes(i) <= largest ? WHOLE_ROOM : 0;
+		cache->stack[i].room = class_bytes(i) <= largest ? WHOLE_ROOM : 0;
 }
 
 /* How much a new cache may keep; what is left of the cap decides. Needs the pool's lock. */
@@ -180,8 +183,22 @@ static void grant(struct hpi_caches *caches, struct cache *cache)
 	left = caches->cap_bytes - caches->granted_bytes;
 	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left) / SMALL_CLASSES;
 	for (i = 0; i < SMALL_CLASSES; i++) {
-		cache->room[i] = (uint32_t)min_bytes(share / class_bytes(i), STACK_ROOM);
-		caches->granted_bytes += cache->room[i] * class_bytes(i);
+		cache->stack[i].room = (uint32_t)min_bytes(share / class_bytes(i), SMALL_ROOM);
+		caches->granted_bytes += cache->stack[i].room * class_bytes(i);
+	}
+}
+
+static void set_stacks(struct cache *cache)
+{
+	unsigned int i;
+
+	for (i = 0; i < CLASSES; i++)
+		cache->stack[i].bytes = class_bytes(i);
+	for (i = 0; i < SMALL_CLASSES; i++)
+		cache->stack[i].block = cache->small[i];
+	for (; i < CLASSES; i++) {
+		cache->stack[i].block = cache->whole[i - SMALL_CLASSES];
+		cache->stack[i].weight = class_bytes(i);
 	}
 }
 
@@ -192,6 +209,7 @@ static struct cache *add_cache(struct hugepin_pool *pool)
 	if (!cache)
 		return NULL;
 	cache->pool = pool;
+	set_stacks(cache);
 	hpi_pool_lock(pool);
 	grant(pool->caches, cache);
 	hpi_pool_unlock(pool);
@@ -316,17 +334,19 @@ void hpi_whole_give(struct cache *cache, uint64_t most_bytes, unsigned int block
 {
 	struct hugepin_pool *pool = cache->pool;
 	unsigned int class = cache->next_to_give;
-	struct chunk *c;
+	struct stack *stack;
+	struct block *block;
 
 	for (; cache->kept_bytes > most_bytes && blocks; class = (class + 1) % WHOLE_CLASSES) {
-		if (!cache->filled[SMALL_CLASSES + class])
+		stack = &cache->stack[SMALL_CLASSES + class];
+		if (!stack->filled)
 			continue;
-		c = cache->whole[class][--cache->filled[SMALL_CLASSES + class]];
-		c->kept = 0;
-		cache->kept_bytes -= c->bytes;
-		pool->caches->counts.active += (int64_t)c->bytes;
+		block = &stack->block[--stack->filled];
+		cache->kept_bytes -= stack->bytes;
+		pool->caches->counts.active += stack->bytes;
 		pool->caches->blocks++;
-		hpi_arena_free(pool->arena, (void *)c->addr);
+		*block->held = 1;		/* for a user of no bytes, who gives it back */
+		hpi_arena_free(pool->arena, block->ptr);
 		blocks--;
 	}
 	cache->next_to_give = class;
@@ -334,16 +354,17 @@ void hpi_whole_give(struct cache *cache, uint64_t most_bytes, unsigned int block
 
 static void empty(struct hugepin_pool *pool, struct cache *cache)
 {
-	unsigned int class;
+	struct stack *stack;
 
 	hpi_cache_add_counts(cache);
-	for (class = 0; class < SMALL_CLASSES; class++) {
-		while (cache->filled[class])
-			hpi_small_give(pool, &cache->stack[class][--cache->filled[class]]);
+	for (stack = cache->stack; stack < &cache->stack[SMALL_CLASSES]; stack++) {
+		while (stack->filled)
+			hpi_small_give(pool, &stack->block[--stack->filled]);
 	}
 	hpi_whole_give(cache, 0, UINT_MAX);
 	if (!is_quiet(pool))
-		let_keep(pool->caches, cache, min_bytes(cache->may_keep_bytes, pool->caches->cap_bytes / WHOLE_SHARE), LARGEST);
+		let_keep(pool->caches, cache,
+			 min_bytes(cache->may_keep_bytes, pool->caches->cap_bytes / WHOLE_SHARE), LARGEST);
 }
 
 bool hpi_caches_are_worth_it(struct hugepin_pool *pool)
@@ -383,18 +404,14 @@ void hpi_cache_add_counts(struct cache *cache)
 {
 	struct hugepin_pool *pool = cache->pool;
 	struct hpi_caches *caches = pool->caches;
-	int64_t kept = cache->kept_requested;
 
 	pool_note_peaks(pool, cache->high_active - cache->added.active,
 				  cache->high_requested - cache->added.requested);
 	caches->counts.active += cache->counts.active - cache->added.active;
-	caches->counts.requested += cache->counts.requested - cache->added.requested - kept;
+	caches->counts.requested += cache->counts.requested - cache->added.requested;
 	pool->allocs += cache->counts.allocs - cache->added.allocs;
 	pool->frees += cache->counts.frees - cache->added.frees;
 	caches->blocks += (int64_t)(cache->counts.allocs - cache->added.allocs - cache->counts.frees + cache->added.frees);
-	if (kept)
-		hpi_arena_correct_requested(pool->arena, kept);
-	cache->kept_requested = 0;
 	cache->added = cache->counts;
 	cache->high_active = cache->counts.active;
 	cache->high_requested = cache->counts.requested;

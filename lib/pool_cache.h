@@ -10,8 +10,9 @@
  *	up to 1 MiB	the same once the pool has stopped growing
  *	above		nothing is kept
  *
- * An address leads to its block through the arena's map: the chunk that starts in a slot of 8 KiB, or the span that the
- * slot is part of. Nothing is written into the memory itself.
+ * An address leads to its block through the arena's map: to the chunk that starts in a slot of 8 KiB, or to the span
+ * that the slot is part of. Both are lots (arena.h), and the quick way does not care which. Nothing is written into the
+ * memory itself.
  *
  * Who may touch a cache: its thread, between hpi_cache_enter() and hpi_cache_leave(), which cost it no atomic
  * operation; or whoever has stopped all caches of the pool. Locks: growth, then caches' lock, then "entered", then the
@@ -27,7 +28,7 @@ extern const uint32_t hpi_class_bytes[];	/* pool_cache.c */
 
 #define SMALL_MAX	8192ull			/* larger blocks have a slot of the map for themselves */
 #define SMALL_CLASSES	40
-#define STACK_ROOM	64			/* blocks of one class that a thread keeps */
+#define SMALL_ROOM	64			/* blocks of one class that a thread keeps */
 #define SPAN_BYTES	(HPI_TABLE_SLOT_BYTES * 8)
 
 #define WHOLE_MAX	(1024 * 1024ull)	/* larger blocks are not kept */
@@ -49,29 +50,36 @@ static inline uint32_t class_bytes(unsigned int class)
 	return hpi_class_bytes[class];
 }
 
-/* What a block of a span is: 0 free, else what was asked for and one; STATE_RETIRED alone: given back, not yet free. */
-#define STATE_RETIRED	0x8000u
+/* How lots are marked whose blocks a stack may have; 0: none may. */
+static inline uint8_t mark_of(unsigned int class)
+{
+	return (uint8_t)(class + 1);
+}
 
-/*
- * The map's slots of a span hold its address with bit 0 set. chunk is first: that is how the arena's table finds the
- * chunk that starts where the span does.
- */
+/* The map's slots of a span lead to its lot, and are the owner's. What free blocks are held for is 0, as kept ones'. */
 struct span {
-	struct chunk *chunk;
-	uintptr_t addr;
-	uint64_t reciprocal;			/* of grains a block, times 2^32 */
-	uint32_t bytes;				/* of a block */
-	uint16_t blocks, free;			/* free: not with a user, nor with a cache */
-	unsigned int class;
-	struct span *prev, *next;		/* among those of the class that have free blocks */
 	uint64_t free_bits[SPAN_BYTES / HPI_POOL_GRAIN / 64];
-	uint16_t state[];
+	struct span *prev, *next;		/* among those of the class that have free blocks */
+	uint16_t class;
+	uint16_t blocks, free;			/* free: not with a user, nor with a cache */
+	_Alignas(64) struct chunk lot;		/* prev: the chunk that the span is */
+	uint32_t more_held[];
 };
 
-/* A block of a span at hand. */
-struct small {
+_Static_assert(SPAN_BYTES <= LOT_BYTES, "a reciprocal is right for so many bytes");
+
+/* A block at hand; what it is held for. */
+struct block {
 	char *ptr;
-	uint16_t *state;
+	uint32_t *held;
+};
+
+/* Blocks of a class that a thread keeps, those freed last on top. */
+struct stack {
+	struct block *block;
+	uint32_t filled, room;
+	uint32_t bytes;				/* of a block */
+	uint32_t weight;			/* so many of them count as kept: all of a whole block, none in a span */
 };
 
 /* Numbers that users see change, as a cache or the pool has counted them. */
@@ -91,14 +99,13 @@ struct cache {
 
 	_Alignas(64) struct hugepin_pool *pool;
 	uint64_t kept_bytes, may_keep_bytes;	/* of whole blocks */
-	uint64_t largest;			/* of them that is kept at present */
+	uint64_t largest;			/* block that is kept at present */
 	unsigned int next_to_give;		/* whole class */
-	int64_t kept_requested;			/* part of counts.requested that belongs to chunks */
 	struct counts added;			/* of the counts, to the pool's */
 
-	uint32_t filled[CLASSES], room[CLASSES];
-	struct small stack[SMALL_CLASSES][STACK_ROOM];
-	struct chunk *whole[WHOLE_CLASSES][WHOLE_ROOM];
+	struct stack stack[CLASSES];
+	struct block small[SMALL_CLASSES][SMALL_ROOM];
+	struct block whole[WHOLE_CLASSES][WHOLE_ROOM];
 
 	struct cache *next;			/* of the pool; never changes */
 	struct cache *next_of_thread;
@@ -146,19 +153,23 @@ void hpi_whole_give(struct cache *cache, uint64_t most_bytes, unsigned int block
 
 extern bool hpi_cache_heavy;				/* the kernel cannot interrupt the other CPUs for us */
 
-/* False: others have the cache now. */
-static inline bool cache_enter(struct cache *cache)
+/* False: others have the cache now. Where caches are not heavy. */
+static inline bool cache_enter_light(struct cache *cache)
 {
-	if (__builtin_expect(hpi_cache_heavy, 0))
-		__atomic_store_n(&cache->entered, 1, __ATOMIC_SEQ_CST);
-	else
-		__atomic_store_n(&cache->entered, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->entered, 1, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (__builtin_expect(__atomic_load_n(&cache->stop, __ATOMIC_SEQ_CST), 0)) {
 		__atomic_store_n(&cache->entered, 0, __ATOMIC_RELEASE);
 		return false;
 	}
 	return true;
+}
+
+static inline bool cache_enter(struct cache *cache)
+{
+	if (__builtin_expect(hpi_cache_heavy, 0))
+		__atomic_store_n(&cache->entered, 1, __ATOMIC_SEQ_CST);
+	return cache_enter_light(cache);
 }
 
 static inline void cache_leave(struct cache *cache)
@@ -205,10 +216,10 @@ static inline void pool_unlock(struct hugepin_pool *pool)
 		pthread_mutex_unlock(&pool->lock.mutex);
 }
 
-/* Its thread's guess; who wants to be sure has to have entered. */
+/* Its thread's guess; who wants to be sure has to have entered. Blocks of no bytes are not. */
 static inline bool is_kept_at_all(const struct cache *cache, uint64_t bytes)
 {
-	return bytes <= __atomic_load_n(&cache->largest, __ATOMIC_RELAXED);
+	return bytes - 1 < __atomic_load_n(&cache->largest, __ATOMIC_RELAXED);
 }
 
 /* Written by its thread alone, while others may look. */
@@ -245,8 +256,8 @@ static inline void pool_note_peaks(struct hugepin_pool *pool, int64_t active, in
 /* ---- pool_cache_small.c: blocks in spans; needs the pool's lock ---- */
 
 /* Up to @count blocks; 0: no room in the arena for a span, or no memory for its descriptor. */
-unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct small *out, unsigned int count);
-void hpi_small_give(struct hugepin_pool *pool, const struct small *small);	/* one whose state is 0 */
+unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct block *out, unsigned int count);
+void hpi_small_give(struct hugepin_pool *pool, const struct block *block);	/* one that is held for nothing */
 void hpi_small_free_books(struct hugepin_pool *pool);
 
 /* The span that has @ptr, in the pool's window; NULL: none has. */
@@ -254,16 +265,14 @@ static inline struct span *span_at(const struct hpi_caches *caches, uint64_t off
 {
 	uintptr_t slot = __atomic_load_n(&caches->map[offset / HPI_TABLE_SLOT_BYTES], __ATOMIC_RELAXED);
 
-	return slot & 1 ? (struct span *)(slot - 1) : NULL;
+	if (!(slot & HPI_TABLE_OWNERS))
+		return NULL;
+	return (struct span *)((char *)hpi_table_slot_lot(slot) - offsetof(struct span, lot));
 }
 
-/* The state of the block that starts at @ptr; NULL: none does. */
-static inline uint16_t *span_state(struct span *span, const void *ptr)
+static inline bool is_held(uint32_t held)		/* by a user */
 {
-	uint64_t offset = (uintptr_t)ptr - span->addr;
-	uint64_t i = offset / HPI_POOL_GRAIN * span->reciprocal >> 32;
-
-	return i * span->bytes == offset && i < span->blocks ? &span->state[i] : NULL;
+	return held - 1 < HELD_RETIRED - 1;
 }
 
 #endif /* HUGEPIN_POOL_CACHE_H */

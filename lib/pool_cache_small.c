@@ -34,7 +34,7 @@ static void open_remove(struct hpi_caches *caches, struct span *span)
 
 static void map_span(struct hugepin_pool *pool, const struct span *span, uintptr_t first, uintptr_t others)
 {
-	uintptr_t *slot = &pool->caches->map[(span->addr - (uintptr_t)pool->window) / HPI_TABLE_SLOT_BYTES];
+	uintptr_t *slot = &pool->caches->map[(span->lot.addr - (uintptr_t)pool->window) / HPI_TABLE_SLOT_BYTES];
 	size_t i;
 
 	for (i = 0; i < SPAN_BYTES / HPI_TABLE_SLOT_BYTES; i++)
@@ -44,13 +44,15 @@ static void map_span(struct hugepin_pool *pool, const struct span *span, uintptr
 static struct span *span_new(unsigned int class)
 {
 	uint32_t bytes = class_bytes(class), blocks = (uint32_t)(SPAN_BYTES / bytes), i;
-	struct span *span = hpi_store_calloc(sizeof(*span) + blocks * sizeof(span->state[0]));
+	/* What the blocks are held for begins in the lot; one more is always 0. */
+	struct span *span = hpi_store_calloc(offsetof(struct span, lot.held) + (blocks + 1) * sizeof(uint32_t));
 
 	if (!span)
 		return NULL;
-	span->class = class;
-	span->bytes = bytes;
-	span->reciprocal = (1ull << 32) / (bytes / HPI_POOL_GRAIN) + 1;
+	span->class = (uint16_t)class;
+	span->lot.mark = mark_of(class);
+	span->lot.bytes = bytes;
+	span->lot.reciprocal = lot_reciprocal(bytes);
 	span->blocks = (uint16_t)blocks;
 	span->free = (uint16_t)blocks;
 	for (i = 0; i < blocks; i++)
@@ -61,6 +63,7 @@ static struct span *span_new(unsigned int class)
 static struct span *span_make(struct hugepin_pool *pool, unsigned int class)
 {
 	struct span *span = span_new(class);
+	uintptr_t slot;
 	void *addr;
 
 	if (!span)
@@ -70,14 +73,14 @@ static struct span *span_make(struct hugepin_pool *pool, unsigned int class)
 		free(span);
 		return NULL;
 	}
-	span->addr = (uintptr_t)addr;
-	span->chunk = hpi_table_find(&pool->arena->table, span->addr);
-	span->chunk->kept = 1;
-	hpi_arena_correct_requested(pool->arena, -(int64_t)span->chunk->requested);
-	span->chunk->requested = 0;
+	span->lot.addr = (uintptr_t)addr;
+	span->lot.prev = hpi_table_find(&pool->arena->table, span->lot.addr);
+	span->lot.prev->held = 0;
 	pool->caches->counts.active -= SPAN_BYTES;
+	pool->caches->counts.requested -= SPAN_BYTES;
 	pool->caches->blocks--;
-	map_span(pool, span, (uintptr_t)span | 1, (uintptr_t)span | 1);
+	slot = (uintptr_t)&span->lot | HPI_TABLE_OWNERS;
+	map_span(pool, span, slot, slot);
 	open_insert(pool->caches, span);
 	return span;
 }
@@ -85,10 +88,11 @@ static struct span *span_make(struct hugepin_pool *pool, unsigned int class)
 static void span_end(struct hugepin_pool *pool, struct span *span)
 {
 	open_remove(pool->caches, span);
-	map_span(pool, span, hpi_table_slot_of(span->chunk), 0);
-	span->chunk->kept = 0;
-	hpi_arena_free(pool->arena, (void *)span->addr);
+	map_span(pool, span, hpi_table_slot_of(span->lot.prev), 0);
+	span->lot.prev->held = SPAN_BYTES + 1;
+	hpi_arena_free(pool->arena, (void *)span->lot.addr);
 	pool->caches->counts.active += SPAN_BYTES;
+	pool->caches->counts.requested += SPAN_BYTES;
 	pool->caches->blocks++;
 	free(span);
 }
@@ -108,7 +112,7 @@ void hpi_small_free_books(struct hugepin_pool *pool)
 
 /* ---- blocks ---- */
 
-static void span_take(struct span *span, struct small *out)
+static void span_take(struct span *span, struct block *out)
 {
 	uint64_t *bits = span->free_bits;
 	unsigned int word = 0, i;
@@ -118,10 +122,10 @@ static void span_take(struct span *span, struct small *out)
 	i = 64 * word + (unsigned int)__builtin_ctzll(bits[word]);
 	bits[word] &= bits[word] - 1;
 	span->free--;
-	*out = (struct small){ (char *)span->addr + (uint64_t)i * span->bytes, &span->state[i] };
+	*out = (struct block){ (char *)span->lot.addr + i * span->lot.bytes, &lot_held(&span->lot)[i] };
 }
 
-unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct small *out, unsigned int count)
+unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct block *out, unsigned int count)
 {
 	struct span *span;
 	unsigned int got;
@@ -139,10 +143,10 @@ unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struc
 	return got;
 }
 
-void hpi_small_give(struct hugepin_pool *pool, const struct small *small)
+void hpi_small_give(struct hugepin_pool *pool, const struct block *block)
 {
-	struct span *span = span_at(pool->caches, (uint64_t)(small->ptr - pool->window));
-	size_t i = (size_t)(small->state - span->state);
+	struct span *span = span_at(pool->caches, (uint64_t)(block->ptr - pool->window));
+	size_t i = (size_t)(block->held - lot_held(&span->lot));
 
 	span->free_bits[i / 64] |= 1ull << i % 64;
 	if (!span->free++)

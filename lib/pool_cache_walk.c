@@ -8,26 +8,27 @@ struct walk {
 	void *arg;
 };
 
-static void show_block(const struct walk *walk, const struct span *span, unsigned int block)
+static void show_block(const struct walk *walk, struct span *span, unsigned int block)
 {
+	uint32_t held = lot_held(&span->lot)[block];
 	struct hpi_arena_piece piece = {
-		.addr = (void *)(span->addr + (uint64_t)block * span->bytes),
-		.bytes = span->bytes,
+		.addr = (void *)(span->lot.addr + block * span->lot.bytes),
+		.bytes = span->lot.bytes,
 		.state = HUGEPIN_BLOCK_CACHED,
 	};
 
-	if (span->state[block] == STATE_RETIRED) {
+	if (held == HELD_RETIRED) {
 		piece.state = HUGEPIN_BLOCK_DEFERRED;
-	} else if (span->state[block]) {
+	} else if (held) {
 		piece.state = HUGEPIN_BLOCK_ACTIVE;
-		piece.requested = span->state[block] - 1u;
+		piece.requested = held - 1;
 	}
 	walk->fn(&piece, walk->arg);
 }
 
-static void show_span(const struct walk *walk, const struct span *span, const struct hpi_arena_piece *whole)
+static void show_span(const struct walk *walk, struct span *span, const struct hpi_arena_piece *whole)
 {
-	uint64_t used = (uint64_t)span->blocks * span->bytes;
+	uint64_t used = span->blocks * span->lot.bytes;
 	struct hpi_arena_piece rest = *whole;
 	unsigned int block;
 
@@ -46,7 +47,7 @@ static void show(const struct hpi_arena_piece *piece, void *arg)
 	const struct walk *walk = arg;
 	const struct hugepin_pool *pool = walk->pool;
 	struct hpi_arena_piece cached = *piece;
-	const struct span *span = NULL;
+	struct span *span = NULL;
 
 	if (!piece->kept) {
 		walk->fn(piece, walk->arg);

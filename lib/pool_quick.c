@@ -33,6 +33,12 @@ static void enter(struct cache *cache)
 		hpi_cache_wait(cache);
 }
 
+static inline int64_t max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The highest so far are written always: sizes are random, and so a branch would be. */
 static inline void count_alloc(struct cache *cache, uint64_t bytes, uint64_t requested)
 {
 	int64_t active = cache->counts.active + (int64_t)bytes, sum = cache->counts.requested + (int64_t)requested;
@@ -40,10 +46,8 @@ static inline void count_alloc(struct cache *cache, uint64_t bytes, uint64_t req
 	__atomic_store_n(&cache->counts.active, active, __ATOMIC_RELAXED);
 	__atomic_store_n(&cache->counts.requested, sum, __ATOMIC_RELAXED);
 	cache->counts.allocs++;
-	if (unlikely(active > cache->high_active))
-		cache->high_active = active;
-	if (unlikely(sum > cache->high_requested))
-		cache->high_requested = sum;
+	cache->high_active = max(active, cache->high_active);
+	cache->high_requested = max(sum, cache->high_requested);
 }
 
 static inline void count_free(struct cache *cache, uint64_t bytes, uint64_t requested)
@@ -56,72 +60,51 @@ static inline void count_free(struct cache *cache, uint64_t bytes, uint64_t requ
 /* ---- a thread's stacks; the cache is entered ---- */
 
 /* From a stack that is not empty. */
-static inline void *pop(struct cache *cache, unsigned int class, uint64_t bytes)
+static inline void *pop(struct cache *cache, struct stack *stack, uint64_t bytes)
 {
-	unsigned int at = --cache->filled[class];
-	const struct small *small;
-	struct chunk *c;
+	struct block block = stack->block[--stack->filled];
 
-	if (class < SMALL_CLASSES) {
-		small = &cache->stack[class][at];
-		*small->state = (uint16_t)(bytes + 1);
-		count_alloc(cache, class_bytes(class), bytes);
-		return small->ptr;
-	}
-	c = cache->whole[class - SMALL_CLASSES][at];
-	cache->kept_bytes -= c->bytes;
-	c->requested = bytes;
-	__atomic_store_n(&c->kept, 0, __ATOMIC_RELAXED);
-	cache->kept_requested += (int64_t)bytes;
-	count_alloc(cache, c->bytes, bytes);
-	return (void *)c->addr;
+	*block.held = (uint32_t)bytes + 1;
+	cache->kept_bytes -= stack->weight;
+	count_alloc(cache, stack->bytes, bytes);
+	return block.ptr;
 }
 
-/* On a stack that is not full. */
-static inline void push_small(struct cache *cache, const struct span *span, uint16_t *state, void *ptr)
+/* One that is held by a user, on a stack that has room for it. */
+static inline void push(struct cache *cache, struct stack *stack, void *ptr, uint32_t *held)
 {
-	unsigned int class = span->class;
-
-	count_free(cache, span->bytes, *state - 1u);
-	*state = 0;
-	cache->stack[class][cache->filled[class]++] = (struct small){ ptr, state };
-}
-
-static inline void push_whole(struct cache *cache, unsigned int class, struct chunk *c)
-{
-	count_free(cache, c->bytes, c->requested);
-	cache->kept_requested -= (int64_t)c->requested;
-	c->requested = 0;
-	__atomic_store_n(&c->kept, 1, __ATOMIC_RELAXED);
-	cache->whole[class - SMALL_CLASSES][cache->filled[class]++] = c;
-	cache->kept_bytes += c->bytes;
+	count_free(cache, stack->bytes, *held - 1);
+	*held = 0;
+	cache->kept_bytes += stack->weight;
+	stack->block[stack->filled++] = (struct block){ ptr, held };
 }
 
 /* Half a stack at once; false: nothing to be had without growing. Whole blocks come one by one, from who wants one. */
 static bool refill(struct hugepin_pool *pool, struct cache *cache, unsigned int class)
 {
-	if (class >= SMALL_CLASSES || !cache->room[class])
+	struct stack *stack = &cache->stack[class];
+
+	if (class >= SMALL_CLASSES || !stack->room)
 		return false;
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
-	cache->filled[class] = hpi_small_take(pool, class, cache->stack[class], (cache->room[class] + 1) / 2);
+	stack->filled = hpi_small_take(pool, class, stack->block, (stack->room + 1) / 2);
 	pool_unlock(pool);
-	return cache->filled[class];
+	return stack->filled;
 }
 
 /* The lower half of a full stack; what was freed last is used next. */
-static void spill(struct hugepin_pool *pool, struct cache *cache, unsigned int class)
+static void spill(struct hugepin_pool *pool, struct cache *cache, struct stack *stack)
 {
-	struct small *stack = cache->stack[class];
-	unsigned int i, half = (cache->room[class] + 1) / 2;
+	unsigned int i, half = (stack->room + 1) / 2;
 
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
 	for (i = 0; i < half; i++)
-		hpi_small_give(pool, &stack[i]);
+		hpi_small_give(pool, &stack->block[i]);
 	pool_unlock(pool);
-	cache->filled[class] -= half;
-	memmove(stack, stack + half, cache->filled[class] * sizeof(*stack));
+	stack->filled -= half;
+	memmove(stack->block, stack->block + half, stack->filled * sizeof(*stack->block));
 }
 
 /* Among the whole blocks, for a few more than the next one. */
@@ -146,8 +129,8 @@ void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes)
 		return NULL;
 	class = class_of(bytes);
 	enter(cache);
-	if (cache->filled[class] || refill(pool, cache, class))
-		p = pop(cache, class, bytes);
+	if (cache->stack[class].filled || refill(pool, cache, class))
+		p = pop(cache, &cache->stack[class], bytes);
 	cache_leave(cache);
 	return p;
 }
@@ -179,88 +162,81 @@ static NOINLINE void *alloc_slow(struct hugepin_pool *pool, size_t bytes, unsign
 	return hugepin_alloc_aligned(pool, HPI_POOL_GRAIN, bytes, flags);
 }
 
+/* Whether a call may be quick: @id is of the pool's caches then, and one of those this thread's. */
+static inline bool is_quick(const struct hugepin_pool *pool, uint64_t id, struct cache **out)
+{
+	const struct hpi_cache_hot *hot = &hpi_cache_hot[id % HPI_CACHE_HOT];
+
+	if (unlikely(hot->id != id || *(const volatile uint32_t *)pool->quick.fork_mark != HPI_FORK_MARK))
+		return false;
+	*out = hot->cache;
+	return true;
+}
+
 void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
 {
-	struct cache *cache = cache_at_hand(pool);
-	unsigned int class;
+	struct cache *cache;
+	struct stack *stack;
 	void *p;
 
-	if (unlikely(flags | pool->fills || !cache || !bytes || !hpi_context_is_ours(pool->ctx)))
+	if (unlikely(!is_quick(pool, pool->quick.alloc_id, &cache) || flags))
 		return alloc_slow(pool, bytes, flags);
-	if (bytes > SMALL_MAX && !is_kept_at_all(cache, bytes))
-		return alloc_booked(pool, cache, bytes);
-	class = class_of(bytes);
-	if (unlikely(!cache_enter(cache)))
+	if (unlikely(!is_kept_at_all(cache, bytes)))
+		return bytes ? alloc_booked(pool, cache, bytes) : alloc_slow(pool, bytes, flags);
+	stack = &cache->stack[class_of(bytes)];
+	if (unlikely(!cache_enter_light(cache)))
 		return alloc_slow(pool, bytes, flags);
-	if (unlikely(!cache->filled[class])) {
+	if (unlikely(!stack->filled)) {
 		cache_leave(cache);
-		return class < SMALL_CLASSES ? alloc_slow(pool, bytes, flags) : alloc_booked(pool, cache, bytes);
+		return bytes > SMALL_MAX ? alloc_booked(pool, cache, bytes) : alloc_slow(pool, bytes, flags);
 	}
-	p = pop(cache, class, bytes);
+	p = pop(cache, stack, bytes);
 	cache_leave(cache);
 	return p;
 }
 
 /* ---- out ---- */
 
-/* What is known of the block at @ptr before the cache is entered. */
-struct found {
-	struct span *span;
-	struct chunk *chunk;			/* of the arena, which has a slot of the map for itself; or NULL */
-};
-
-static inline struct found find(const struct hugepin_pool *pool, const void *ptr)
+/* The lot that has @ptr, if it is a block, as is known before the cache is entered; NULL: none, or who knows. */
+static inline struct chunk *find(const struct hugepin_pool *pool, const void *ptr)
 {
-	uint64_t offset = (uint64_t)((const char *)ptr - pool->window);
-	uintptr_t slot;
+	uint64_t offset = (uint64_t)((const char *)ptr - pool->quick.window);
 
-	if (unlikely(offset >= (uint64_t)(pool->window_end - pool->window)))
-		return (struct found){ NULL, NULL };
-	slot = __atomic_load_n(&pool->caches->map[offset / HPI_TABLE_SLOT_BYTES], __ATOMIC_RELAXED);
-	if (slot & 1)
-		return (struct found){ (struct span *)(slot - 1), NULL };
-	return (struct found){ NULL, hpi_table_slot_chunk(slot, (uintptr_t)ptr) };
+	if (unlikely(offset >= pool->quick.window_bytes))
+		return NULL;
+	return hpi_table_slot_at(__atomic_load_n(&pool->quick.map[offset / HPI_TABLE_SLOT_BYTES], __ATOMIC_RELAXED),
+				 (uintptr_t)ptr);
 }
 
-/* The state of a block in use that its class may be kept of; or NULL. */
-static inline uint16_t *state_in_use(const struct cache *cache, struct span *span, const void *ptr)
+/* What a user holds the block at @ptr for; NULL: nobody does. */
+static inline uint32_t *held_by_user(struct chunk *lot, const void *ptr)
 {
-	uint16_t *state = span_state(span, ptr);
+	uint32_t *held = lot_held_at(lot, (uintptr_t)ptr);
 
-	return likely(state && (*state - 1u) < STATE_RETIRED - 1u && cache->room[span->class]) ? state : NULL;
+	return likely(held && is_held(*held)) ? held : NULL;
 }
 
-static inline bool is_keepable(const struct cache *cache, const struct chunk *c, const void *ptr, unsigned int class)
+/* Of a lot that has a mark. */
+static inline struct stack *stack_of(struct cache *cache, const struct chunk *lot)
 {
-	return c->addr == (uintptr_t)ptr && c->state == CHUNK_USED && !__atomic_load_n(&c->kept, __ATOMIC_RELAXED) &&
-	       class - SMALL_CLASSES < WHOLE_CLASSES && class_bytes(class) == c->bytes &&
-	       cache->filled[class] < cache->room[class];
+	return &cache->stack[lot->mark - mark_of(0)];
 }
 
 /* -EINVAL: not a block that a cache can keep. */
-static int give_cached(struct hugepin_pool *pool, struct cache *cache, struct found found, void *ptr)
+static int give_cached(struct hugepin_pool *pool, struct cache *cache, struct chunk *lot, void *ptr)
 {
-	unsigned int class;
-	uint16_t *state;
+	struct stack *stack = stack_of(cache, lot);
+	uint32_t *held = held_by_user(lot, ptr);
 
-	if (found.span) {
-		state = state_in_use(cache, found.span, ptr);
-		if (!state)
-			return -EINVAL;
-		class = found.span->class;
-		if (cache->filled[class] == cache->room[class])
-			spill(pool, cache, class);
-		push_small(cache, found.span, state, ptr);
-		return 0;
-	}
-	class = class_of(found.chunk->bytes);
-	if (!is_keepable(cache, found.chunk, ptr, class))
+	if (!held || !stack->room || (stack->filled == stack->room && stack->weight))
 		return -EINVAL;
-	if (cache->kept_bytes + found.chunk->bytes > cache->may_keep_bytes)
+	if (stack->filled == stack->room)
+		spill(pool, cache, stack);
+	if (cache->kept_bytes + stack->weight > cache->may_keep_bytes)
 		make_room(pool, cache);
-	if (cache->kept_bytes + found.chunk->bytes > cache->may_keep_bytes)
+	if (cache->kept_bytes + stack->weight > cache->may_keep_bytes)
 		return -EINVAL;
-	push_whole(cache, class, found.chunk);
+	push(cache, stack, ptr, held);
 	return 0;
 }
 
@@ -279,14 +255,14 @@ static int free_booked(struct hugepin_pool *pool, struct cache *cache, void *ptr
 int hpi_block_free(struct hugepin_pool *pool, void *ptr)
 {
 	struct cache *cache = cache_of(pool);
-	struct found found = { NULL, NULL };
+	struct chunk *lot = NULL;
 	int err = -EINVAL;
 
 	if (cache)
-		found = find(pool, ptr);
-	if (found.span || (found.chunk && is_kept_at_all(cache, found.chunk->bytes))) {
+		lot = find(pool, ptr);
+	if (lot && lot->mark) {
 		enter(cache);
-		err = give_cached(pool, cache, found, ptr);
+		err = give_cached(pool, cache, lot, ptr);
 		cache_leave(cache);
 	}
 	return err ? free_booked(pool, cache, ptr) : 0;
@@ -339,38 +315,47 @@ static NOINLINE int free_unkept(struct hugepin_pool *pool, struct cache *cache, 
 
 int hugepin_free(struct hugepin_pool *pool, void *ptr)
 {
-	struct cache *cache = cache_at_hand(pool);
-	struct found found;
-	unsigned int class;
-	uint16_t *state;
+	struct cache *cache;
+	struct stack *stack;
+	struct chunk *lot;
+	uint32_t *held;
 
-	if (unlikely(!cache || pool->garbage.gathers || __atomic_load_n(&pool->garbage.scopes, __ATOMIC_RELAXED) ||
-		     !hpi_context_is_ours(pool->ctx)))
+	if (unlikely(!is_quick(pool, __atomic_load_n(&pool->quick.free_id, __ATOMIC_RELAXED), &cache)))
 		return free_slow(pool, ptr);
-	found = find(pool, ptr);
-	if (!found.span && unlikely(!found.chunk))
+	lot = find(pool, ptr);
+	if (unlikely(!lot))
 		return free_slow(pool, ptr);
-	if (!found.span && !is_kept_at_all(cache, found.chunk->bytes))
-		return found.chunk->bytes > WHOLE_MAX ? free_large(pool, cache, ptr) : free_unkept(pool, cache, ptr);
-	if (unlikely(!cache_enter(cache)))
+	if (unlikely(!lot->mark))
+		return lot->bytes > WHOLE_MAX ? free_large(pool, cache, ptr) : free_unkept(pool, cache, ptr);
+	stack = stack_of(cache, lot);
+	if (unlikely(!cache_enter_light(cache)))
 		return free_slow(pool, ptr);
-	if (found.span) {
-		state = state_in_use(cache, found.span, ptr);
-		class = found.span->class;
-		if (unlikely(!state || cache->filled[class] == cache->room[class]))
-			goto unusual;
-		push_small(cache, found.span, state, ptr);
-	} else {
-		class = class_of(found.chunk->bytes);
-		if (unlikely(!is_keepable(cache, found.chunk, ptr, class) ||
-			     cache->kept_bytes + found.chunk->bytes > cache->may_keep_bytes))
-			goto unusual;
-		push_whole(cache, class, found.chunk);
+	held = held_by_user(lot, ptr);
+	if (unlikely(!held || stack->filled == stack->room ||
+		     cache->kept_bytes + stack->weight > cache->may_keep_bytes)) {
+		cache_leave(cache);
+		return free_slow(pool, ptr);
 	}
+	push(cache, stack, ptr, held);
 	cache_leave(cache);
 	return 0;
+}
 
-unusual:
-	cache_leave(cache);
-	return free_slow(pool, ptr);
+/* ---- which pools ---- */
+
+void hpi_quick_frees(struct hugepin_pool *pool, bool quick)
+{
+	quick = quick && pool->caches && pool->ctx->fork_mark && !hpi_cache_heavy && !pool->garbage.gathers;
+	__atomic_store_n(&pool->quick.free_id, quick ? pool->caches->id : HPI_NEVER_QUICK, __ATOMIC_RELAXED);
+}
+
+void hpi_quick_init(struct hugepin_pool *pool)
+{
+	pool->quick.map = pool->caches->map;
+	pool->quick.window = pool->window;
+	pool->quick.window_bytes = (uint64_t)(pool->window_end - pool->window);
+	pool->quick.fork_mark = pool->ctx->fork_mark;
+	if (pool->ctx->fork_mark && !hpi_cache_heavy && !pool->fills)
+		pool->quick.alloc_id = pool->caches->id;
+	hpi_quick_frees(pool, true);
 }

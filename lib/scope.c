@@ -224,6 +224,7 @@ int hugepin_scope_open(struct hugepin_pool *pool, struct hugepin_scope **out)
 		scope->next->prev = scope;
 	garbage->open = scope;
 	__atomic_add_fetch(&garbage->scopes, 1, __ATOMIC_RELAXED);
+	hpi_quick_frees(pool, false);
 	pthread_mutex_unlock(&garbage->lock);
 	*out = scope;
 	return 0;
@@ -278,7 +279,8 @@ static struct hpi_live *detach(struct hugepin_scope *scope, struct hpi_retired *
 		scope->prev->next = scope->next;
 	else
 		garbage->open = scope->next;
-	__atomic_sub_fetch(&garbage->scopes, 1, __ATOMIC_RELAXED);
+	if (!__atomic_sub_fetch(&garbage->scopes, 1, __ATOMIC_RELAXED))
+		hpi_quick_frees(scope->pool, true);
 	scope->closed = true;
 	return live;
 }

@@ -126,7 +126,7 @@ static void what_is_kept_stays_within_the_cap(void **state)
 	assert_int_equal(stats.active_bytes, 0);
 	for (c = pool->caches->first; c; c = c->next) {
 		for (i = 0; i < CLASSES; i++)
-			kept += c->filled[i] * (uint64_t)class_bytes(i);
+			kept += c->stack[i].filled * (uint64_t)c->stack[i].bytes;
 	}
 	assert_in_range(kept, 1, HPI_MIB(1));
 	end_pool(pool);
@@ -278,6 +278,38 @@ static void small_blocks_are_resized_within_their_class_or_move(void **state)
 	assert_non_null(q);
 	assert_int_equal(stats_of(pool).active_bytes, 0);
 	give(pool, q);
+	end_pool(pool);
+}
+
+/* Made as small as those in spans it is still one of the arena, and takes nobody's place in a stack. */
+static void a_block_made_small_or_large_goes_back_to_the_arena(void **state)
+{
+	static const uint64_t sizes[] = { 64, 4096, 8192, 10240, 20480, 65536 };
+	struct hugepin_pool *pool = cached_pool();
+	char *p[12];
+	size_t i;
+
+	(void)state;
+	warm(pool);
+	for (i = 0; i < 6; i++) {
+		p[i] = take(pool, 20000);
+		p[6 + i] = take(pool, 20000);		/* behind it, so that it does not grow everywhere */
+		p[i] = hugepin_realloc(pool, p[i], sizes[i]);
+		assert_non_null(p[i]);
+		assert_true(hugepin_usable_bytes(pool, p[i]) >= sizes[i]);
+	}
+	for (i = 0; i < 12; i++)
+		give(pool, p[i]);
+	assert_int_equal(stats_of(pool).active_bytes, 0);
+	for (i = 0; i < 6; i++)
+		assert_int_equal(hugepin_free(pool, p[i]), -EINVAL);
+	for (i = 0; i < 6; i++)
+		p[i] = take(pool, sizes[i]);
+	assert_int_equal(stats_of(pool).requested_bytes, 64 + 4096 + 8192 + 10240 + 20480 + 65536);
+	for (i = 0; i < 6; i++)
+		give(pool, p[i]);
+	assert_true(hugepin_pool_trim(pool, 0) > 0);
+	assert_int_equal(stats_of(pool).mapped_bytes, 0);
 	end_pool(pool);
 }
 
@@ -549,6 +581,7 @@ int main(void)
 		TEST(a_block_freed_twice_or_never_given_is_refused),
 		TEST(numbers_and_peaks_are_exact_for_one_thread),
 		TEST(small_blocks_are_resized_within_their_class_or_move),
+		TEST(a_block_made_small_or_large_goes_back_to_the_arena),
 		TEST(a_retired_small_block_is_deferred_until_it_returns),
 		TEST(what_a_thread_leaves_is_taken_over_or_given_back),
 		TEST(a_pool_may_end_before_the_threads_that_used_it),
