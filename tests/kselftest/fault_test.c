@@ -63,22 +63,10 @@ static void any_fault_in_it_leaves_no_trace(const void *arg)
 	ktap_note("%s: %u faults, %u of them made it fail", call->name, nth - 1, failures);
 }
 
-static void start(void)
-{
-	reserve_hooks.start();
-	inject_settings_make();
-}
-
-static void restore(void)
-{
-	inject_settings_restore();
-	reserve_hooks.restore();
-}
-
 int main(int argc, char **argv)
 {
 	struct ktap_case *cases = calloc(fault_call_count, sizeof(*cases));
-	struct ktap_hooks hooks = reserve_hooks;
+	struct ktap_hooks hooks = inject_hooks();
 	size_t i;
 
 	if (!cases)
@@ -88,7 +76,5 @@ int main(int argc, char **argv)
 			.name = "any_fault_in_it_leaves_no_trace", .run = any_fault_in_it_leaves_no_trace,
 			.arg = &fault_calls[i], .variant = fault_calls[i].name, .timeout_s = TIMEOUT_S,
 		};
-	hooks.start = start;
-	hooks.restore = restore;
 	return ktap_main(argc, argv, cases, fault_call_count, &hooks);
 }

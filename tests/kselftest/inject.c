@@ -32,22 +32,33 @@ static struct setting {
 
 static int fail_nth = -1;
 
-void inject_settings_make(void)
+static void start(void)
 {
 	size_t i;
 
+	reserve_hooks.start();
 	for (i = 0; i < ARRAY_SIZE(settings); i++)
 		if (file_read(settings[i].path, settings[i].before, sizeof(settings[i].before)))
 			file_write(settings[i].path, settings[i].text);
 }
 
-void inject_settings_restore(void)
+static void restore(void)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(settings); i++)
 		if (settings[i].before[0])
 			file_write(settings[i].path, settings[i].before);
+	reserve_hooks.restore();
+}
+
+struct ktap_hooks inject_hooks(void)
+{
+	struct ktap_hooks hooks = reserve_hooks;
+
+	hooks.start = start;
+	hooks.restore = restore;
+	return hooks;
 }
 
 void inject_report(bool wanted)

@@ -8,9 +8,13 @@
 
 #include <stdbool.h>
 
-/* What is spared by default is not, and each fault is not reported; once for a program. Restoring is async-signal-safe. */
-void inject_settings_make(void);
-void inject_settings_restore(void);
+#include "ktap.h"
+
+/*
+ * The reserve's hooks for a program that injects: while it runs, what is spared by default is not, and each fault is not
+ * reported.
+ */
+struct ktap_hooks inject_hooks(void);
 
 /* Whether each fault is reported in the kernel log, with where it came. */
 void inject_report(bool wanted);

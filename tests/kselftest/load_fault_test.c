@@ -216,18 +216,6 @@ static void any_fault_while_loading_leaves_all_or_nothing(const void *arg)
 	ktap_note("faults %u to %u, %u of them kept it from loading", first, nth - 1, failures);
 }
 
-static void start(void)
-{
-	reserve_hooks.start();
-	inject_settings_make();
-}
-
-static void restore(void)
-{
-	inject_settings_restore();
-	reserve_hooks.restore();
-}
-
 #define CASE(f)	{ .name = #f, .run = f, .timeout_s = TIMEOUT_S }
 
 static const struct ktap_case cases[] = {
@@ -236,9 +224,5 @@ static const struct ktap_case cases[] = {
 
 int main(int argc, char **argv)
 {
-	struct ktap_hooks hooks = reserve_hooks;
-
-	hooks.start = start;
-	hooks.restore = restore;
-	return load_main(argc, argv, cases, ARRAY_SIZE(cases), hooks);
+	return load_main(argc, argv, cases, ARRAY_SIZE(cases), inject_hooks());
 }
