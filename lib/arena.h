@@ -81,7 +81,7 @@ static inline uint64_t chunk_requested(const struct chunk *c) { return c->held ?
  * bytes that each has; from where c->held is on it has 32 bits for each block, what that is held for, and behind the
  * last one's once more, always 0.
  */
-#define LOT_BYTES	65536u				/* at most, of many */
+#define LOT_BYTES	(128 * 1024u)			/* at most, of many of at most 8 KiB */
 
 static inline uint32_t lot_reciprocal(uint32_t bytes)	/* of a lot of many; of one it is 0 */
 {

@@ -29,7 +29,10 @@
 #define WHOLE_SHARE_QUIET	2
 #define LARGEST		65536
 #define QUIET		131072
-/* Before a growth the caches are emptied, but not again within so many allocations: a pool without any slack crawls. */
+/*
+ * Before a growth the caches are emptied, but not again within so many allocations: a pool without any slack crawls. One
+ * that has not grown for long was emptied often enough: it lacks what is kept, and grows.
+ */
 #define EMPTY_INTERVAL	1024
 
 #define OCTAVE(step)	9 * (step), 10 * (step), 11 * (step), 12 * (step), \
@@ -374,7 +377,7 @@ bool hpi_caches_are_worth_it(struct hugepin_pool *pool)
 	if (!pool->caches)
 		return false;
 	hpi_pool_lock(pool);
-	worth_it = pool->allocs - pool->caches->emptied_at >= EMPTY_INTERVAL;
+	worth_it = pool->allocs - pool->caches->emptied_at >= (is_quiet(pool) ? QUIET : EMPTY_INTERVAL);
 	hpi_pool_unlock(pool);
 	return worth_it;
 }

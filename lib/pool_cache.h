@@ -33,7 +33,7 @@ extern const uint32_t hpi_class_bytes[];	/* pool_cache.c */
 
 #define WHOLE_MAX	(1024 * 1024ull)	/* larger blocks are not kept */
 #define WHOLE_CLASSES	56
-#define WHOLE_ROOM	16
+#define WHOLE_ROOM	64
 
 #define CLASSES		(SMALL_CLASSES + WHOLE_CLASSES)
 
@@ -56,17 +56,27 @@ static inline uint8_t mark_of(unsigned int class)
 	return (uint8_t)(class + 1);
 }
 
-/* The map's slots of a span lead to its lot, and are the owner's. What free blocks are held for is 0, as kept ones'. */
+/*
+ * The map's slots of a span lead to its lot, and are the owner's. The lot begins SPAN_BEFORE blocks before the span: so
+ * what its blocks are held for, which is written all the time, is not in the line that every free of one reads. What
+ * free blocks are held for is 0, as kept ones'.
+ */
+#define SPAN_BEFORE	2
+
 struct span {
 	uint64_t free_bits[SPAN_BYTES / HPI_POOL_GRAIN / 64];
 	struct span *prev, *next;		/* among those of the class that have free blocks */
 	uint16_t class;
 	uint16_t blocks, free;			/* free: not with a user, nor with a cache */
 	_Alignas(64) struct chunk lot;		/* prev: the chunk that the span is */
-	uint32_t more_held[];
+	uint32_t held[];			/* of each block */
 };
 
-_Static_assert(SPAN_BYTES <= LOT_BYTES, "a reciprocal is right for so many bytes");
+_Static_assert(offsetof(struct span, held) == offsetof(struct span, lot.held) + SPAN_BEFORE * sizeof(uint32_t),
+	       "they are the lot's");
+_Static_assert(SPAN_BYTES + SPAN_BEFORE * SMALL_MAX <= LOT_BYTES, "a reciprocal is right for so many bytes");
+
+static inline uintptr_t span_addr(const struct span *span) { return span->lot.addr + SPAN_BEFORE * span->lot.bytes; }
 
 /* A block at hand; what it is held for. */
 struct block {

@@ -34,7 +34,7 @@ static void open_remove(struct hpi_caches *caches, struct span *span)
 
 static void map_span(struct hugepin_pool *pool, const struct span *span, uintptr_t first, uintptr_t others)
 {
-	uintptr_t *slot = &pool->caches->map[(span->lot.addr - (uintptr_t)pool->window) / HPI_TABLE_SLOT_BYTES];
+	uintptr_t *slot = &pool->caches->map[(span_addr(span) - (uintptr_t)pool->window) / HPI_TABLE_SLOT_BYTES];
 	size_t i;
 
 	for (i = 0; i < SPAN_BYTES / HPI_TABLE_SLOT_BYTES; i++)
@@ -44,8 +44,7 @@ static void map_span(struct hugepin_pool *pool, const struct span *span, uintptr
 static struct span *span_new(unsigned int class)
 {
 	uint32_t bytes = class_bytes(class), blocks = (uint32_t)(SPAN_BYTES / bytes), i;
-	/* What the blocks are held for begins in the lot; one more is always 0. */
-	struct span *span = hpi_store_calloc(offsetof(struct span, lot.held) + (blocks + 1) * sizeof(uint32_t));
+	struct span *span = hpi_store_calloc(sizeof(*span) + (blocks + 1) * sizeof(span->held[0]));
 
 	if (!span)
 		return NULL;
@@ -73,8 +72,8 @@ static struct span *span_make(struct hugepin_pool *pool, unsigned int class)
 		free(span);
 		return NULL;
 	}
-	span->lot.addr = (uintptr_t)addr;
-	span->lot.prev = hpi_table_find(&pool->arena->table, span->lot.addr);
+	span->lot.addr = (uintptr_t)addr - SPAN_BEFORE * span->lot.bytes;
+	span->lot.prev = hpi_table_find(&pool->arena->table, (uintptr_t)addr);
 	span->lot.prev->held = 0;
 	pool->caches->counts.active -= SPAN_BYTES;
 	pool->caches->counts.requested -= SPAN_BYTES;
@@ -90,7 +89,7 @@ static void span_end(struct hugepin_pool *pool, struct span *span)
 	open_remove(pool->caches, span);
 	map_span(pool, span, hpi_table_slot_of(span->lot.prev), 0);
 	span->lot.prev->held = SPAN_BYTES + 1;
-	hpi_arena_free(pool->arena, (void *)span->lot.addr);
+	hpi_arena_free(pool->arena, (void *)span_addr(span));
 	pool->caches->counts.active += SPAN_BYTES;
 	pool->caches->counts.requested += SPAN_BYTES;
 	pool->caches->blocks++;
@@ -122,7 +121,7 @@ static void span_take(struct span *span, struct block *out)
 	i = 64 * word + (unsigned int)__builtin_ctzll(bits[word]);
 	bits[word] &= bits[word] - 1;
 	span->free--;
-	*out = (struct block){ (char *)span->lot.addr + i * span->lot.bytes, &lot_held(&span->lot)[i] };
+	*out = (struct block){ (char *)span_addr(span) + i * span->lot.bytes, &span->held[i] };
 }
 
 unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct block *out, unsigned int count)
@@ -146,7 +145,7 @@ unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struc
 void hpi_small_give(struct hugepin_pool *pool, const struct block *block)
 {
 	struct span *span = span_at(pool->caches, (uint64_t)(block->ptr - pool->window));
-	size_t i = (size_t)(block->held - lot_held(&span->lot));
+	size_t i = (size_t)(block->held - span->held);
 
 	span->free_bits[i / 64] |= 1ull << i % 64;
 	if (!span->free++)

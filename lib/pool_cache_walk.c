@@ -8,11 +8,11 @@ struct walk {
 	void *arg;
 };
 
-static void show_block(const struct walk *walk, struct span *span, unsigned int block)
+static void show_block(const struct walk *walk, const struct span *span, unsigned int block)
 {
-	uint32_t held = lot_held(&span->lot)[block];
+	uint32_t held = span->held[block];
 	struct hpi_arena_piece piece = {
-		.addr = (void *)(span->lot.addr + block * span->lot.bytes),
+		.addr = (void *)(span_addr(span) + block * span->lot.bytes),
 		.bytes = span->lot.bytes,
 		.state = HUGEPIN_BLOCK_CACHED,
 	};
@@ -26,7 +26,7 @@ static void show_block(const struct walk *walk, struct span *span, unsigned int 
 	walk->fn(&piece, walk->arg);
 }
 
-static void show_span(const struct walk *walk, struct span *span, const struct hpi_arena_piece *whole)
+static void show_span(const struct walk *walk, const struct span *span, const struct hpi_arena_piece *whole)
 {
 	uint64_t used = span->blocks * span->lot.bytes;
 	struct hpi_arena_piece rest = *whole;
@@ -47,7 +47,7 @@ static void show(const struct hpi_arena_piece *piece, void *arg)
 	const struct walk *walk = arg;
 	const struct hugepin_pool *pool = walk->pool;
 	struct hpi_arena_piece cached = *piece;
-	struct span *span = NULL;
+	const struct span *span = NULL;
 
 	if (!piece->kept) {
 		walk->fn(piece, walk->arg);
