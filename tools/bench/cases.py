@@ -35,7 +35,7 @@ class Case:
 
     def command(self, peer):
         arguments = dict(self.arguments)
-        for key in ("operations", "warm_up"):
+        for key in ("operations", "warm_up", "grow"):
             if peer in SLOW and key in arguments:
                 arguments[key] = max(arguments[key] // SLOW[peer], 1)
         words = [f"{key}={value}" for key, value in arguments.items()]
@@ -51,6 +51,7 @@ def pair(name, threads, **more):
 def touched(name, threads, **more):
     case = pair(name, threads, bench="pool_pair_touch", touch=True, **more)
     case.arguments["operations"] = TOUCH_OPERATIONS[name]
+    case.arguments["grow"] = case.arguments["warm_up"]
     case.arguments["warm_up"] = 4 * TOUCH_OPERATIONS[name]
     return case
 

@@ -17,7 +17,6 @@
 #define STEPS		65536			/* of the random walk that is drawn beforehand */
 #define TOUCH_BYTES	4096
 #define THREADS_MAX	64
-#define GROWING		20000			/* operations */
 
 struct step {
 	uint32_t victim;
@@ -169,7 +168,10 @@ static void free_all(const struct job *job)
 	}
 }
 
-/* Walks that write are slow, and few; so that heaps have grown to what they will need, others come before them. */
+/*
+ * Walks that write are slow, and few; so that heaps have grown to what they will need, and know it, others come before
+ * them.
+ */
 static int grow(const struct job *job)
 {
 	struct job untouched = *job;
@@ -179,7 +181,7 @@ static int grow(const struct job *job)
 	untouched.touch = false;
 	for (i = 0; i < job->threads; i++)
 		walkers[i].job = &untouched;
-	failed = walk_together(&untouched, GROWING);
+	failed = walk_together(&untouched, job->grow);
 	free_all(job);
 	for (i = 0; i < job->threads; i++)
 		walkers[i].job = job;
@@ -199,7 +201,7 @@ static int pair_open(const struct job *job)
 		if (open_walker(job, i) || (i && pthread_create(&thread, NULL, work_on, &walkers[i])))
 			return bench_complain("no memory or no thread");
 	}
-	if (job->touch && grow(job))
+	if (job->touch && job->grow && grow(job))
 		return -1;
 	return walk_together(job, job->warm_up > job->live ? job->warm_up : job->live);
 }

@@ -84,6 +84,7 @@ static int set(struct job *job, const char *setting)
 	} keys[] = {
 		{ "min", &job->min_bytes }, { "max", &job->max_bytes }, { "live", &job->live },
 		{ "threads", &job->threads }, { "operations", &job->operations }, { "warm_up", &job->warm_up },
+		{ "grow", &job->grow },
 	};
 	const char *equals = strchr(setting, '=');
 	size_t i;

@@ -28,6 +28,7 @@ struct job {
 	uint64_t threads;
 	uint64_t operations;			/* of a thread in one repetition */
 	uint64_t warm_up;			/* operations before the first repetition */
+	uint64_t grow;				/* and before these, when they touch: as many that do not */
 	bool touch;				/* writes a byte of each 4 KiB of a new block */
 };
 
