@@ -26,7 +26,7 @@
  */
 #define STACKS_SHARE	8
 #define WHOLE_SHARE	80
-#define WHOLE_SHARE_QUIET	2
+#define WHOLE_SHARE_QUIET	2			/* of one thread alone; of several half as much */
 #define LARGEST		65536
 #define QUIET		131072
 /*
@@ -54,6 +54,13 @@ static struct {
 
 _Thread_local struct hpi_cache_hot hpi_cache_hot[HPI_CACHE_HOT];
 static _Thread_local struct cache *of_thread;
+
+/*
+ * Of whole blocks, that go to or from what all share in one go. One that goes to the arena costs as much as ARENA_COST
+ * of them: together they bound the costliest call.
+ */
+#define AT_ONCE		16
+#define ARENA_COST	4
 
 static uint64_t min_bytes(uint64_t a, uint64_t b)
 {
@@ -113,6 +120,7 @@ int hpi_caches_create(struct hugepin_pool *pool)
 	uint64_t window = (uint64_t)(pool->window_end - pool->window);
 	static uint64_t ids;
 	struct hpi_caches *caches;
+	unsigned int i;
 	void *map;
 	int err;
 
@@ -130,6 +138,9 @@ int hpi_caches_create(struct hugepin_pool *pool)
 		return hpi_error(err, "%s pool: no address space for a map of %llu bytes", hpi_pool_name(pool),
 				 (unsigned long long)(window / HPI_TABLE_SLOT_BYTES * sizeof(uintptr_t)));
 	}
+	for (i = 0; i < WHOLE_CLASSES; i++)
+		caches->shared[i] = (struct stack){ .block = caches->shared_block[i], .room = WHOLE_ROOM,
+						    .bytes = class_bytes(SMALL_CLASSES + i) };
 	caches->map = map;
 	caches->cap_bytes = pool->cache_cap_bytes;
 	caches->id = __atomic_add_fetch(&ids, 1, __ATOMIC_RELAXED);
@@ -161,6 +172,12 @@ void hpi_caches_end(struct hugepin_pool *pool, bool child)
 	pool->caches = NULL;
 }
 
+/* Of the cap. Needs the pool's lock. */
+static uint64_t left(const struct hpi_caches *caches)
+{
+	return caches->cap_bytes - caches->granted_bytes - caches->shared_bytes;
+}
+
 /* So much of whole blocks, up to @largest. Needs the pool's lock, and the cache. */
 static void let_keep(struct hpi_caches *caches, struct cache *cache, uint64_t bytes, uint64_t largest)
 {
@@ -179,12 +196,11 @@ static void let_keep(struct hpi_caches *caches, struct cache *cache, uint64_t by
 /* How much a new cache may keep; what is left of the cap decides. Needs the pool's lock. */
 static void grant(struct hpi_caches *caches, struct cache *cache)
 {
-	uint64_t left = caches->cap_bytes - caches->granted_bytes, share;
+	uint64_t share;
 	unsigned int i;
 
-	let_keep(caches, cache, min_bytes(caches->cap_bytes / WHOLE_SHARE, left), LARGEST);
-	left = caches->cap_bytes - caches->granted_bytes;
-	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left) / SMALL_CLASSES;
+	let_keep(caches, cache, min_bytes(caches->cap_bytes / WHOLE_SHARE, left(caches)), LARGEST);
+	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left(caches)) / SMALL_CLASSES;
 	for (i = 0; i < SMALL_CLASSES; i++) {
 		cache->stack[i].room = (uint32_t)min_bytes(share / class_bytes(i), SMALL_ROOM);
 		caches->granted_bytes += cache->stack[i].room * class_bytes(i);
@@ -321,11 +337,20 @@ static bool is_quiet(const struct hugepin_pool *pool)
 	return pool->allocs - pool->caches->grown_at >= QUIET;
 }
 
+/* One thread alone would only share with itself. */
+static bool are_several(const struct hpi_caches *caches)
+{
+	const struct cache *first = __atomic_load_n(&caches->first, __ATOMIC_ACQUIRE);
+
+	return first && first->next;
+}
+
 bool hpi_whole_grow(struct cache *cache)
 {
 	struct hpi_caches *caches = cache->pool->caches;
-	uint64_t most = caches->cap_bytes / WHOLE_SHARE_QUIET, keeps = cache->may_keep_bytes;
-	uint64_t more = min_bytes(keeps, caches->cap_bytes - caches->granted_bytes);
+	uint64_t most = caches->cap_bytes / WHOLE_SHARE_QUIET / (are_several(caches) ? 2 : 1);
+	uint64_t keeps = cache->may_keep_bytes;
+	uint64_t more = min_bytes(keeps, left(caches));
 
 	if (!more || keeps >= most || !is_quiet(cache->pool))
 		return false;
@@ -333,26 +358,81 @@ bool hpi_whole_grow(struct cache *cache)
 	return true;
 }
 
-void hpi_whole_give(struct cache *cache, uint64_t most_bytes, unsigned int blocks)
+static void to_arena(struct hugepin_pool *pool, const struct block *block, uint32_t bytes)
+{
+	pool->caches->counts.active += bytes;
+	pool->caches->blocks++;
+	*block->held = 1;			/* for a user of no bytes, who gives it back */
+	hpi_arena_free(pool->arena, block->ptr);
+}
+
+static void set_filled(struct stack *shared, uint32_t filled)
+{
+	__atomic_store_n(&shared->filled, filled, __ATOMIC_RELAXED);
+}
+
+/* False: there is no room for it. */
+static bool share(struct hpi_caches *caches, struct stack *shared, const struct block *block)
+{
+	if (shared->filled == shared->room || left(caches) < shared->bytes)
+		return false;
+	shared->block[shared->filled] = *block;
+	set_filled(shared, shared->filled + 1);
+	caches->shared_bytes += shared->bytes;
+	return true;
+}
+
+bool hpi_whole_take(struct cache *cache, unsigned int class)
+{
+	struct hpi_caches *caches = cache->pool->caches;
+	struct stack *shared = &caches->shared[class - SMALL_CLASSES], *stack = &cache->stack[class];
+
+	if (!stack->room || !__atomic_load_n(&shared->filled, __ATOMIC_RELAXED))
+		return false;
+	pool_lock_as(cache->pool, cache);
+	cache_add_counts(cache);
+	while (shared->filled && stack->filled < AT_ONCE &&
+	       (!stack->filled || cache->kept_bytes + stack->bytes <= cache->may_keep_bytes)) {
+		stack->block[stack->filled++] = shared->block[shared->filled - 1];
+		cache->kept_bytes += stack->bytes;
+		set_filled(shared, shared->filled - 1);
+		caches->shared_bytes -= stack->bytes;
+	}
+	pool_unlock(cache->pool);
+	return stack->filled;
+}
+
+/* One of each class in turn, until @most_bytes are left or it has cost @most. */
+static void give(struct cache *cache, uint64_t most_bytes, unsigned int most, bool shares)
 {
 	struct hugepin_pool *pool = cache->pool;
-	unsigned int class = cache->next_to_give;
+	unsigned int class = cache->next_to_give, cost = 0;
 	struct stack *stack;
-	struct block *block;
 
-	for (; cache->kept_bytes > most_bytes && blocks; class = (class + 1) % WHOLE_CLASSES) {
+	for (; cache->kept_bytes > most_bytes && cost < most; class = (class + 1) % WHOLE_CLASSES) {
 		stack = &cache->stack[SMALL_CLASSES + class];
 		if (!stack->filled)
 			continue;
-		block = &stack->block[--stack->filled];
+		stack->filled--;
 		cache->kept_bytes -= stack->bytes;
-		pool->caches->counts.active += stack->bytes;
-		pool->caches->blocks++;
-		*block->held = 1;		/* for a user of no bytes, who gives it back */
-		hpi_arena_free(pool->arena, block->ptr);
-		blocks--;
+		cost++;
+		if (shares && share(pool->caches, &pool->caches->shared[class], &stack->block[stack->filled]))
+			continue;
+		to_arena(pool, &stack->block[stack->filled], stack->bytes);
+		cost += ARENA_COST - 1;
 	}
 	cache->next_to_give = class;
+}
+
+void hpi_whole_give(struct cache *cache, uint64_t most_bytes)
+{
+	give(cache, most_bytes, AT_ONCE, are_several(cache->pool->caches) && is_quiet(cache->pool));
+}
+
+static void empty_shared(struct hugepin_pool *pool, struct stack *stack)
+{
+	for (; stack->filled; set_filled(stack, stack->filled - 1))
+		to_arena(pool, &stack->block[stack->filled - 1], stack->bytes);
 }
 
 static void empty(struct hugepin_pool *pool, struct cache *cache)
@@ -364,7 +444,7 @@ static void empty(struct hugepin_pool *pool, struct cache *cache)
 		while (stack->filled)
 			hpi_small_give(pool, &stack->block[--stack->filled]);
 	}
-	hpi_whole_give(cache, 0, UINT_MAX);
+	give(cache, 0, UINT_MAX, false);
 	if (!is_quiet(pool))
 		let_keep(pool->caches, cache,
 			 min_bytes(cache->may_keep_bytes, pool->caches->cap_bytes / WHOLE_SHARE), LARGEST);
@@ -386,6 +466,7 @@ bool hpi_caches_empty(struct hugepin_pool *pool)
 {
 	struct cache *c;
 	uint64_t before;
+	unsigned int i;
 	bool freed;
 
 	if (!stop(pool))
@@ -394,6 +475,9 @@ bool hpi_caches_empty(struct hugepin_pool *pool)
 	before = pool->arena->active;
 	for (c = pool->caches->first; c; c = c->next)
 		empty(pool, c);
+	for (i = 0; i < WHOLE_CLASSES; i++)
+		empty_shared(pool, &pool->caches->shared[i]);
+	pool->caches->shared_bytes = 0;
 	freed = pool->arena->active < before;
 	pool->caches->emptied_at = pool->allocs;
 	hpi_pool_unlock(pool);

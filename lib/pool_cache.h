@@ -8,6 +8,7 @@
  *			thread's stack <- batches, under the pool's lock -> spans with free blocks
  *	up to 64 KiB	classes, too, but each block is one of the arena; a thread's stack has them as they are
  *	up to 1 MiB	the same once the pool has stopped growing
+ *			thread's stack <-> stack that all share, once the pool has stopped growing <-> arena
  *	above		nothing is kept
  *
  * An address leads to its block through the arena's map: to the chunk that starts in a slot of 8 KiB, or to the span
@@ -137,9 +138,12 @@ struct hpi_caches {
 	struct counts counts;			/* of the caches, as far as added; and of what was done without one */
 	int64_t blocks;				/* what the arena calls active blocks is corrected by it */
 	uint64_t emptied_at, grown_at;		/* at so many allocations; grown: the pool */
-	uint64_t granted_bytes;			/* to the caches, at most the cap */
+	uint64_t granted_bytes;			/* to the caches; with what is shared at most the cap */
+	uint64_t shared_bytes;
 	uint64_t retired_bytes;			/* of spans' blocks */
 	struct span *open[SMALL_CLASSES];		/* spans with free blocks */
+	struct stack shared[WHOLE_CLASSES];		/* @filled may be read without it */
+	struct block shared_block[WHOLE_CLASSES][WHOLE_ROOM];
 };
 
 /* ---- pool_cache.c ---- */
@@ -158,8 +162,10 @@ void hpi_cache_wait(struct cache *cache);		/* until they are no longer stopped *
 void hpi_cache_add_counts(struct cache *cache);		/* needs the pool's lock, and the cache */
 /* More and larger whole blocks may be kept, if the pool has not grown for long; false: no. Needs the same. */
 bool hpi_whole_grow(struct cache *cache);
-/* Whole blocks to the arena, of each class in turn, until @most_bytes are left or @blocks have gone. Needs the same. */
-void hpi_whole_give(struct cache *cache, uint64_t most_bytes, unsigned int blocks);
+/* A few whole blocks from what is shared to an empty stack; false: none are. Needs the cache. */
+bool hpi_whole_take(struct cache *cache, unsigned int class);
+/* A few to what is shared, or fewer to the arena, of each class in turn, until @most_bytes are left. Needs both. */
+void hpi_whole_give(struct cache *cache, uint64_t most_bytes);
 
 extern bool hpi_cache_heavy;				/* the kernel cannot interrupt the other CPUs for us */
 

@@ -13,8 +13,6 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define NOINLINE	__attribute__((noinline))
 
-#define GIVEN_AT_ONCE	4			/* whole blocks: what bounds the costliest call */
-
 /*
  * The quick functions call nothing, so that they need no frame: whatever is not as usual is the business of a slow one,
  * which begins anew.
@@ -79,12 +77,14 @@ static inline void push(struct cache *cache, struct stack *stack, void *ptr, uin
 	stack->block[stack->filled++] = (struct block){ ptr, held };
 }
 
-/* Half a stack at once; false: nothing to be had without growing. Whole blocks come one by one, from who wants one. */
+/* Half a stack at once; false: nothing to be had without growing. Whole blocks the arena has for who wants one. */
 static bool refill(struct hugepin_pool *pool, struct cache *cache, unsigned int class)
 {
 	struct stack *stack = &cache->stack[class];
 
-	if (class >= SMALL_CLASSES || !stack->room)
+	if (class >= SMALL_CLASSES)
+		return hpi_whole_take(cache, class);
+	if (!stack->room)
 		return false;
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
@@ -113,7 +113,7 @@ static void make_room(struct hugepin_pool *pool, struct cache *cache)
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
 	if (!hpi_whole_grow(cache))
-		hpi_whole_give(cache, cache->may_keep_bytes / 2, GIVEN_AT_ONCE);
+		hpi_whole_give(cache, cache->may_keep_bytes / 2);
 	pool_unlock(pool);
 }
 
@@ -188,7 +188,7 @@ void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
 		return alloc_slow(pool, bytes, flags);
 	if (unlikely(!stack->filled)) {
 		cache_leave(cache);
-		return bytes > SMALL_MAX ? alloc_booked(pool, cache, bytes) : alloc_slow(pool, bytes, flags);
+		return alloc_slow(pool, bytes, flags);
 	}
 	p = pop(cache, stack, bytes);
 	cache_leave(cache);

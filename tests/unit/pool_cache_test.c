@@ -405,6 +405,74 @@ static void a_pool_may_end_before_the_threads_that_used_it(void **state)
 	pthread_barrier_destroy(&l.ended);
 }
 
+#define PASSED		400
+
+/* Blocks that this thread takes and another frees. */
+struct passing {
+	struct hugepin_pool *pool;
+	char *block[PASSED];
+	pthread_barrier_t barrier;
+	size_t rounds;
+};
+
+static void *free_passed(void *arg)
+{
+	struct passing *pass = arg;
+	size_t i, round;
+
+	for (round = 0; round < pass->rounds; round++) {
+		pthread_barrier_wait(&pass->barrier);
+		for (i = 0; i < PASSED; i++)
+			assert_int_equal(hugepin_free(pass->pool, pass->block[i]), 0);
+		pthread_barrier_wait(&pass->barrier);
+	}
+	return NULL;
+}
+
+/* What the one has too many of serves the other, and goes when it is wanted elsewhere. */
+static void what_one_thread_frees_serves_another(void **state)
+{
+	static struct passing pass = { .rounds = 20 };
+	uint64_t shared = 0, bytes;
+	pthread_t thread;
+	size_t i, round;
+
+	(void)state;
+	pass.pool = pool_with("8M");
+	warm(pass.pool);
+	for (i = 0; i < 140000; i++)
+		give(pass.pool, take(pass.pool, 100));
+	pthread_barrier_init(&pass.barrier, NULL, 2);
+	assert_int_equal(pthread_create(&thread, NULL, free_passed, &pass), 0);
+	for (round = 0; round < pass.rounds; round++) {
+		for (i = 0, bytes = 0; i < PASSED; i++) {
+			pass.block[i] = take(pass.pool, 9000 + i * 100);
+			memset(pass.block[i], (int)i, 9000 + i * 100);
+			bytes += 9000 + i * 100;
+		}
+		for (i = 0; i < PASSED; i++)
+			assert_int_equal((unsigned char)pass.block[i][9000 + i * 100 - 1], i % 256);
+		assert_int_equal(stats_of(pass.pool).requested_bytes, bytes);
+		pthread_barrier_wait(&pass.barrier);
+		pthread_barrier_wait(&pass.barrier);
+		assert_int_equal(stats_of(pass.pool).active_bytes, 0);
+		assert_in_range(stats_of(pass.pool).cached_bytes, 1, HPI_MIB(8) + SMALL_CLASSES * SPAN_BYTES);
+		if (pass.pool->caches->shared_bytes > shared)
+			shared = pass.pool->caches->shared_bytes;
+		if (round % 2 == 0 && round > 10)
+			hugepin_pool_trim(pass.pool, HPI_MIB(32));
+		for (i = 0; i < 140000; i++)
+			give(pass.pool, take(pass.pool, 100));
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	pthread_barrier_destroy(&pass.barrier);
+	assert_in_range(shared, HPI_MIB(1), HPI_MIB(8));
+	assert_true(hugepin_pool_trim(pass.pool, 0) > 0);
+	assert_int_equal(pass.pool->caches->shared_bytes, 0);
+	assert_int_equal(stats_of(pass.pool).mapped_bytes, 0);
+	end_pool(pass.pool);
+}
+
 #define ROUNDS	20000
 #define SHARED	256
 
@@ -585,6 +653,7 @@ int main(void)
 		TEST(a_retired_small_block_is_deferred_until_it_returns),
 		TEST(what_a_thread_leaves_is_taken_over_or_given_back),
 		TEST(a_pool_may_end_before_the_threads_that_used_it),
+		TEST(what_one_thread_frees_serves_another),
 		TEST(blocks_freed_by_other_threads_and_snapshots_add_up),
 		TEST(without_memory_for_a_cache_blocks_come_from_the_arena),
 		TEST(without_the_kernels_barrier_caches_are_left_alone),
