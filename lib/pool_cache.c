@@ -387,7 +387,7 @@ bool hpi_whole_take(struct cache *cache, unsigned int class)
 	struct hpi_caches *caches = cache->pool->caches;
 	struct stack *shared = &caches->shared[class - SMALL_CLASSES], *stack = &cache->stack[class];
 
-	if (!stack->room || !__atomic_load_n(&shared->filled, __ATOMIC_RELAXED))
+	if (!stack->room || !is_whole_shared(caches, class))
 		return false;
 	pool_lock_as(cache->pool, cache);
 	cache_add_counts(cache);

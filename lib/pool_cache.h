@@ -162,6 +162,12 @@ void hpi_cache_wait(struct cache *cache);		/* until they are no longer stopped *
 void hpi_cache_add_counts(struct cache *cache);		/* needs the pool's lock, and the cache */
 /* More and larger whole blocks may be kept, if the pool has not grown for long; false: no. Needs the same. */
 bool hpi_whole_grow(struct cache *cache);
+/* There are some to take; who wants to be sure has to have locked. */
+static inline bool is_whole_shared(const struct hpi_caches *caches, unsigned int class)
+{
+	return __atomic_load_n(&caches->shared[class - SMALL_CLASSES].filled, __ATOMIC_RELAXED);
+}
+
 /* A few whole blocks from what is shared to an empty stack; false: none are. Needs the cache. */
 bool hpi_whole_take(struct cache *cache, unsigned int class);
 /* A few to what is shared, or fewer to the arena, of each class in turn, until @most_bytes are left. Needs both. */

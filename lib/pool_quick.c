@@ -162,6 +162,14 @@ static NOINLINE void *alloc_slow(struct hugepin_pool *pool, size_t bytes, unsign
 	return hugepin_alloc_aligned(pool, HPI_POOL_GRAIN, bytes, flags);
 }
 
+/* Of a class of which the thread has none. */
+static NOINLINE void *alloc_whole(struct hugepin_pool *pool, struct cache *cache, size_t bytes)
+{
+	if (is_whole_shared(pool->caches, class_of(bytes)))
+		return alloc_slow(pool, bytes, 0);
+	return alloc_booked(pool, cache, bytes);
+}
+
 /* Whether a call may be quick: @id is of the pool's caches then, and one of those this thread's. */
 static inline bool is_quick(const struct hugepin_pool *pool, uint64_t id, struct cache **out)
 {
@@ -188,7 +196,7 @@ void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
 		return alloc_slow(pool, bytes, flags);
 	if (unlikely(!stack->filled)) {
 		cache_leave(cache);
-		return alloc_slow(pool, bytes, flags);
+		return bytes > SMALL_MAX ? alloc_whole(pool, cache, bytes) : alloc_slow(pool, bytes, flags);
 	}
 	p = pop(cache, stack, bytes);
 	cache_leave(cache);
