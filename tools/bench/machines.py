@@ -43,7 +43,7 @@ def watch(stream, progress, said):
     """What the machine says: progress, or something to keep."""
     for line in stream:
         text = re.sub(r"^progress: ", "", line.strip())
-        if text != line.strip() or line.startswith("waiting:"):
+        if text != line.strip() or line.startswith("waiting:") or re.search(r"( …|: done, \d+ s)$", text):
             progress(text)
         else:
             said.append(text)
