@@ -139,7 +139,7 @@ int hpi_caches_create(struct hugepin_pool *pool)
 				 (unsigned long long)(window / HPI_TABLE_SLOT_BYTES * sizeof(uintptr_t)));
 	}
 	for (i = 0; i < WHOLE_CLASSES; i++)
-		caches->shared[i] = (struct stack){ .block = caches->shared_block[i], .room = WHOLE_ROOM,
+		caches->shared[i] = (struct stack){ .block = caches->shared_block[i], .room = STACK_ROOM,
 						    .bytes = class_bytes(SMALL_CLASSES + i) };
 	caches->map = map;
 	caches->cap_bytes = pool->cache_cap_bytes;
@@ -190,7 +190,7 @@ static void let_keep(struct hpi_caches *caches, struct cache *cache, uint64_t by
 		largest = SMALL_MAX;
 	__atomic_store_n(&cache->largest, largest, __ATOMIC_RELAXED);
 	for (i = SMALL_CLASSES; i < CLASSES; i++)
-		cache->stack[i].room = class_bytes(i) <= largest ? WHOLE_ROOM : 0;
+		cache->stack[i].room = class_bytes(i) <= largest ? STACK_ROOM : 0;
 }
 
 /* How much a new cache may keep; what is left of the cap decides. Needs the pool's lock. */
@@ -202,7 +202,7 @@ static void grant(struct hpi_caches *caches, struct cache *cache)
 	let_keep(caches, cache, min_bytes(caches->cap_bytes / WHOLE_SHARE, left(caches)), LARGEST);
 	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left(caches)) / SMALL_CLASSES;
 	for (i = 0; i < SMALL_CLASSES; i++) {
-		cache->stack[i].room = (uint32_t)min_bytes(share / class_bytes(i), SMALL_ROOM);
+		cache->stack[i].room = (uint32_t)min_bytes(share / class_bytes(i), STACK_ROOM);
 		caches->granted_bytes += cache->stack[i].room * class_bytes(i);
 	}
 }
@@ -212,13 +212,8 @@ static void set_stacks(struct cache *cache)
 	unsigned int i;
 
 	for (i = 0; i < CLASSES; i++)
-		cache->stack[i].bytes = class_bytes(i);
-	for (i = 0; i < SMALL_CLASSES; i++)
-		cache->stack[i].block = cache->small[i];
-	for (; i < CLASSES; i++) {
-		cache->stack[i].block = cache->whole[i - SMALL_CLASSES];
-		cache->stack[i].weight = class_bytes(i);
-	}
+		cache->stack[i] = (struct stack){ .block = cache->block[i], .bytes = class_bytes(i),
+						  .weight = i < SMALL_CLASSES ? 0 : class_bytes(i) };
 }
 
 static struct cache *add_cache(struct hugepin_pool *pool)

@@ -15,7 +15,7 @@
  * that the slot is part of. Both are lots (arena.h), and the quick way does not care which. Nothing is written into the
  * memory itself.
  *
- * Who may touch a cache: its thread, between hpi_cache_enter() and hpi_cache_leave(), which cost it no atomic
+ * Who may touch a cache: its thread, between cache_enter() and cache_leave(), which cost it no atomic
  * operation; or whoever has stopped all caches of the pool. Locks: growth, then caches' lock, then "entered", then the
  * pool's lock.
  */
@@ -29,14 +29,13 @@ extern const uint32_t hpi_class_bytes[];	/* pool_cache.c */
 
 #define SMALL_MAX	8192ull			/* larger blocks have a slot of the map for themselves */
 #define SMALL_CLASSES	40
-#define SMALL_ROOM	64			/* blocks of one class that a thread keeps */
 #define SPAN_BYTES	(HPI_TABLE_SLOT_BYTES * 8)
 
 #define WHOLE_MAX	(1024 * 1024ull)	/* larger blocks are not kept */
 #define WHOLE_CLASSES	56
-#define WHOLE_ROOM	64
 
 #define CLASSES		(SMALL_CLASSES + WHOLE_CLASSES)
+#define STACK_ROOM	64			/* blocks of a class that a thread keeps at most, or all share */
 
 /* A class has 1 to 8 grains, then each power of two is divided in eight steps, so that an eighth is wasted at most. */
 static inline unsigned int class_of(uint64_t bytes)
@@ -115,8 +114,7 @@ struct cache {
 	struct counts added;			/* of the counts, to the pool's */
 
 	struct stack stack[CLASSES];
-	struct block small[SMALL_CLASSES][SMALL_ROOM];
-	struct block whole[WHOLE_CLASSES][WHOLE_ROOM];
+	struct block block[CLASSES][STACK_ROOM];
 
 	struct cache *next;			/* of the pool; never changes */
 	struct cache *next_of_thread;
@@ -143,7 +141,7 @@ struct hpi_caches {
 	uint64_t retired_bytes;			/* of spans' blocks */
 	struct span *open[SMALL_CLASSES];		/* spans with free blocks */
 	struct stack shared[WHOLE_CLASSES];		/* @filled may be read without it */
-	struct block shared_block[WHOLE_CLASSES][WHOLE_ROOM];
+	struct block shared_block[WHOLE_CLASSES][STACK_ROOM];
 };
 
 /* ---- pool_cache.c ---- */
