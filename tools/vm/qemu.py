@@ -12,6 +12,11 @@ def size(text):
     return int(match[1]) << {"": 20, "M": 20, "G": 30}[match[2]]
 
 
+# The emulator carries out "rep stosb" a byte at a time: without the features that make kernel and C library choose it,
+# memory is zeroed ten times as fast.
+CPU = "max,erms=off,fsrm=off,fzrm=off,fsrs=off,fsrc=off"
+
+
 def spread(options):
     """Memory in bytes for each node, and the first and last CPU of each (None: a node without)."""
     if options.node_memory:
@@ -32,7 +37,7 @@ def spread(options):
 def arguments(options, image, archive):
     memory, cpus = spread(options)
     # A socket for each CPU: nodes that share one make the kernel complain about the topology.
-    command = ["-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-display", "none", "-no-user-config",
+    command = ["-accel", "tcg,thread=multi", "-cpu", options.cpu, "-nodefaults", "-display", "none", "-no-user-config",
                "-no-reboot", "-name", "hugepin,process=qemu-hugepin", "-m", f"{sum(memory) >> 20}M",
                "-smp", f"{options.cpus},sockets={options.cpus}"]
     for node, (room, own) in enumerate(zip(memory, cpus)):
