@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * register: a block of a pinned pool, whose memory the library registers in chunks with the stand-in driver of
- * tests/loopback, which really pins each chunk by the test module. With one thread and with two. The region under the
- * block comes from a clean reserve, so that what is measured is the registration.
+ * register: the first block of a pinned pool, whose memory the library registers in chunks with the stand-in driver of
+ * tests/loopback, which really pins each chunk by the test module. With one thread and with two; of the module's pages,
+ * from a clean reserve, less what a host pool's first block takes, which is the new region; and of base pages, which the
+ * pins bring in, as what others register.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #define CHUNK	"64M"
 
-static int pool_open(unsigned int threads, const char *ladder, struct hugepin_context **ctx, struct hugepin_pool **pool)
+static int context_open(unsigned int threads, const char *ladder, struct hugepin_context **ctx)
 {
 	struct hugepin_options *options;
 	char number[8];
@@ -25,54 +26,64 @@ static int pool_open(unsigned int threads, const char *ladder, struct hugepin_co
 	if (!err)
 		err = hugepin_options_set(options, "pinned_ladder", ladder);
 	if (!err)
+		err = hugepin_options_set(options, "host_ladder", ladder);
+	if (!err)
 		err = hugepin_options_set(options, "register_chunk", CHUNK);
 	if (!err)
 		err = hugepin_options_set(options, "register_threads", number);
 	if (!err)
 		err = hugepin_context_create(options, ctx);
 	hugepin_options_destroy(options);
-	if (!err)
-		err = hugepin_pool_create(*ctx, HUGEPIN_POOL_PINNED, pool);
-	return err ? complain("a pinned pool: %s", hugepin_error()) : 0;
+	return err ? complain("a context with the stand-in driver: %s", hugepin_error()) : 0;
 }
 
-static int measure(const struct machine *m, enum hugepin_class page_class, unsigned int threads, double *ms)
+/* What the first block of a new pool takes. */
+static int first_block(const struct machine *m, struct hugepin_context *ctx, enum hugepin_pool_kind kind, double *ms)
 {
 	struct hugepin_pool_stats stats = { .size = sizeof(stats) };
-	struct hugepin_context *ctx;
 	struct hugepin_pool *pool;
 	double start;
 	void *block;
 
-	if (pool_open(threads, page_class == HUGEPIN_PAGES_1G ? "kmod:1G" : "kmod:2M", &ctx, &pool))
-		return -1;
+	if (hugepin_pool_create(ctx, kind, &pool))
+		return complain("a pool: %s", hugepin_error());
 	start = now_ms();
 	block = hugepin_alloc(pool, m->bytes, 0);
 	*ms = now_ms() - start;
-	if (!block || hugepin_pool_stats_get(pool, &stats) || stats.registered_bytes < m->bytes)
-		return complain("a pinned block of %" PRIu64 " bytes, %" PRIu64 " registered: %s", m->bytes,
+	if (!block || hugepin_pool_stats_get(pool, &stats) ||
+	    stats.registered_bytes < (kind == HUGEPIN_POOL_PINNED ? m->bytes : 0))
+		return complain("a block of %" PRIu64 " bytes, %" PRIu64 " registered: %s", m->bytes,
 				stats.registered_bytes, hugepin_error());
-	if (hugepin_free(pool, block) || hugepin_pool_destroy(pool) || hugepin_context_destroy(ctx))
+	if (hugepin_free(pool, block) || hugepin_pool_destroy(pool))
 		return complain("giving it back: %s", hugepin_error());
 	return reserve_settle(m);
 }
 
-static int measure_class(const struct machine *m, enum hugepin_class page_class)
+static int measure(const struct machine *m, const char *ladder, unsigned int threads, enum hugepin_pool_kind kind,
+		   double *ms)
 {
-	const char *name = class_name(page_class);
+	struct hugepin_context *ctx;
+
+	if (context_open(threads, ladder, &ctx) || first_block(m, ctx, kind, ms))
+		return -1;
+	return hugepin_context_destroy(ctx) ? complain("a context: %s", hugepin_error()) : 0;
+}
+
+/* In turns; the first turn is not told. */
+static int measure_pages(const struct machine *m, const char *name, const char *ladder, bool less_host)
+{
+	double host = 0, one, two;
 	unsigned int i;
-	double ms;
 
 	for (i = 0; i <= m->repetitions; i++) {
 		progress("register: %s, repetition %u of %u", name, i, m->repetitions);
-		if (measure(m, page_class, 1, &ms))
+		if ((less_host && measure(m, ladder, 1, HUGEPIN_POOL_HOST, &host)) ||
+		    measure(m, ladder, 1, HUGEPIN_POOL_PINNED, &one) || measure(m, ladder, 2, HUGEPIN_POOL_PINNED, &two))
 			return -1;
-		if (i)
-			tell("register", name, 2, "ms", "one thread", ms);
-		if (measure(m, page_class, 2, &ms))
-			return -1;
-		if (i)
-			tell("register", name, 2, "ms", "hugepin", ms);
+		if (!i)
+			continue;
+		tell("register", name, 2, "ms", "one thread", one - host);
+		tell("register", name, 2, "ms", "hugepin", two - host);
 	}
 	return 0;
 }
@@ -82,7 +93,7 @@ int bench_register(const struct machine *m)
 	if (reserve_set(m, HUGEPIN_PAGES_1G, m->bytes) || reserve_set(m, HUGEPIN_PAGES_2M, m->bytes) ||
 	    reserve_settle(m))
 		return -1;
-	if (m->has_1g && measure_class(m, HUGEPIN_PAGES_1G))
+	if ((m->has_1g && measure_pages(m, "1G", "kmod:1G", true)) || measure_pages(m, "2M", "kmod:2M", true))
 		return -1;
-	return measure_class(m, HUGEPIN_PAGES_2M);
+	return measure_pages(m, "base pages", "base", false);
 }
