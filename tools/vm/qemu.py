@@ -37,7 +37,10 @@ def spread(options):
 def arguments(options, image, archive):
     memory, cpus = spread(options)
     # A socket for each CPU: nodes that share one make the kernel complain about the topology.
-    command = ["-accel", "tcg,thread=multi", "-cpu", options.cpu, "-nodefaults", "-display", "none", "-no-user-config",
+    accelerator = ["-accel", "tcg,thread=multi"]
+    if options.icount:
+        accelerator = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
+    command = [*accelerator, "-cpu", options.cpu, "-nodefaults", "-display", "none", "-no-user-config",
                "-no-reboot", "-name", "hugepin,process=qemu-hugepin", "-m", f"{sum(memory) >> 20}M",
                "-smp", f"{options.cpus},sockets={options.cpus}"]
     for node, (room, own) in enumerate(zip(memory, cpus)):

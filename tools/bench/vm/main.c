@@ -20,7 +20,7 @@ static const struct {
 } benches[] = {
 	{ "bringup", bench_bringup }, { "bringup_dirty", bench_bringup_dirty }, { "scrub", bench_scrub },
 	{ "pin", bench_pin },	      { "register", bench_register },		{ "limits", bench_limits },
-	{ "memory", bench_memory },
+	{ "calls", bench_calls },     { "memory", bench_memory },
 };
 
 void tell(const char *bench, const char *name, unsigned int threads, const char *unit, const char *who, double value)

@@ -77,6 +77,7 @@ int bench_bringup_dirty(const struct machine *m);
 int bench_scrub(const struct machine *m);		/* scrub.c */
 int bench_pin(const struct machine *m);			/* pin.c */
 int bench_register(const struct machine *m);		/* register.c */
+int bench_calls(const struct machine *m);		/* calls.c */
 int bench_limits(const struct machine *m);		/* limits.c */
 int bench_memory(const struct machine *m);		/* cost.c */
 
