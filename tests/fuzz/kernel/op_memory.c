@@ -133,12 +133,16 @@ static long advise(struct world *w)
 		MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_COLD, MADV_PAGEOUT, MADV_POPULATE_READ, MADV_POPULATE_WRITE,
 		MADV_COLLAPSE, MADV_GUARD_INSTALL_, MADV_GUARD_REMOVE_,
 	};
+	int how = ONE_OF(w, advice);
 	char *start;
 	uint64_t bytes;
 
 	if (!some_part(w, &start, &bytes))
 		return -EINVAL;
-	return answer_of(madvise(start, bytes, ONE_OF(w, advice)));
+	/* guards are installed page by page whether the process is killed or not: terabytes of anonymous memory take hours */
+	if (how == MADV_GUARD_INSTALL_ && bytes > PAGE_1G)
+		bytes = PAGE_1G;
+	return answer_of(madvise(start, bytes, how));
 }
 
 static long read_memory(struct world *w)
