@@ -265,7 +265,7 @@ static const char *run(double seconds, struct memory_samples *samples)
 	return wrong;
 }
 
-static const char *end(const struct knob_values *knobs, const struct balance *before)
+static const char *end(const struct knob_values *knobs, struct balance *before)
 {
 	const char *wrong;
 
@@ -275,7 +275,7 @@ static const char *end(const struct knob_values *knobs, const struct balance *be
 		return shared->wrong;
 	wrong = knobs_empty(knobs, SETTLE_S);
 	if (!wrong)
-		wrong = knobs_restore(knobs);
+		wrong = knobs_restore(knobs, before);
 	return wrong ? wrong : balance_settles(before, SETTLE_S);
 }
 

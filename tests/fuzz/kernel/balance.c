@@ -42,7 +42,7 @@ static const char *pages_read(int device, struct balance *balance)
 	for (i = 0; i < info.nr_pages && i < COUNT(pages); i++) {
 		const struct hugepin_info_pages *p = &pages[i];
 		uint64_t sum = p->clean + p->dirty + p->in_use + p->quarantined + p->poisoned;
-		uint64_t weight = p->class == HUGEPIN_CLASS_1G ? 512 : 1;
+		uint64_t weight = p->class == HUGEPIN_CLASS_1G ? PAGES_2M_OF_1G : 1;
 
 		if (sum != p->total) {
 			snprintf(why, sizeof(why), "node %u class %u: total %llu, the states add up to %llu", p->node,

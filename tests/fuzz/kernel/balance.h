@@ -7,6 +7,8 @@
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
+#define PAGES_2M_OF_1G	512
+
 /* ---- balance.c: what of the reserve there is, and whether it adds up ---- */
 struct balance {
 	uint64_t total, free, in_use, quarantined, poisoned;
@@ -24,9 +26,9 @@ struct knob_values {
 	} knob[64];
 	unsigned int count;
 };
-/* NULL or what went wrong. */
+/* NULL or what went wrong. @expected: what was there before, less 1G pages that the kernel has no room for now. */
 const char *knobs_read(struct knob_values *knobs);
-const char *knobs_restore(const struct knob_values *knobs);
+const char *knobs_restore(const struct knob_values *knobs, struct balance *expected);
 const char *knobs_empty(const struct knob_values *knobs, unsigned int seconds);
 
 #endif /* HUGEPIN_FUZZ_KERNEL_BALANCE_H */

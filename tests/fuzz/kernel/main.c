@@ -223,16 +223,16 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 	return walk->level ? remove(path) : 0;
 }
 
-static const char *restore(const struct knob_values *knobs, const struct balance *before)
+static const char *restore(const struct knob_values *knobs, struct balance *before)
 {
 	const char *wrong;
 
-	/* the mount that all share */
-	if (nftw("/run/hugepin", remove_one, 16, FTW_DEPTH | FTW_PHYS))
+	/* the mount that all share; a bind of it may have made it read-only */
+	if (mount("none", "/run/hugepin", "hugepinfs", MS_REMOUNT, "") || nftw("/run/hugepin", remove_one, 16, FTW_DEPTH | FTW_PHYS))
 		return "names in /run/hugepin cannot be removed";
 	wrong = knobs_empty(knobs, SETTLE_S);
 	if (!wrong)
-		wrong = knobs_restore(knobs);
+		wrong = knobs_restore(knobs, before);
 	return wrong ? wrong : balance_settles(before, SETTLE_S);
 }
 
