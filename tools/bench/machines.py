@@ -10,8 +10,7 @@ import judge
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 KERNELS = ("6.1", "6.12", "7")
-BENCHES = ("bringup", "bringup_dirty", "scrub", "pin", "register", "calls", "limits",
-           "memory")
+BENCHES = ("bringup", "bringup_dirty", "scrub", "pin", "register", "calls", "limits", "memory")
 # Of zeroing and the rest none is far cheaper than the other: Documentation/performance.md, "Method: the module".
 CPU = "max"
 HUGETLB = ("hugetlb 2M", "hugetlb 1G")

@@ -26,8 +26,9 @@ struct knob_values {
 	} knob[64];
 	unsigned int count;
 };
-/* NULL or what went wrong. @expected: what was there before, less 1G pages that the kernel has no room for now. */
+/* NULL or what went wrong. */
 const char *knobs_read(struct knob_values *knobs);
+/* Takes off *@expected, what was there before, the 1G pages that the kernel has no free range for any more. */
 const char *knobs_restore(const struct knob_values *knobs, struct balance *expected);
 const char *knobs_empty(const struct knob_values *knobs, unsigned int seconds);
 

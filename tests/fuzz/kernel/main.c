@@ -228,7 +228,9 @@ static const char *restore(const struct knob_values *knobs, struct balance *befo
 	const char *wrong;
 
 	/* the mount that all share; a bind of it may have made it read-only */
-	if (mount("none", "/run/hugepin", "hugepinfs", MS_REMOUNT, "") || nftw("/run/hugepin", remove_one, 16, FTW_DEPTH | FTW_PHYS))
+	if (mount("none", "/run/hugepin", "hugepinfs", MS_REMOUNT, ""))
+		return "/run/hugepin cannot be made writable";
+	if (nftw("/run/hugepin", remove_one, 16, FTW_DEPTH | FTW_PHYS))
 		return "names in /run/hugepin cannot be removed";
 	wrong = knobs_empty(knobs, SETTLE_S);
 	if (!wrong)
