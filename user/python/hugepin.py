@@ -368,6 +368,8 @@ class _Handle:
             self.left()
 
     def left(self) -> None:
+        if self.is_parents():
+            return
         with _inside, self.lock, self.quietly():
             if self.closing:
                 self.end()

@@ -74,6 +74,35 @@ class ForkTest(PoolCase):
         self.assertEqual(in_child(child), 0)
         self.pool.empty(10)
 
+    def test_a_child_waits_for_no_lock_of_its_parents_threads(self):
+        locks = self.ctx._handle.lock, self.pool._handle.lock
+        held, forked = threading.Event(), threading.Event()
+
+        def hold():
+            with locks[0], locks[1]:
+                held.set()
+                forked.wait()
+
+        def child():
+            for call in (self.pool.stats, lambda: self.ctx.pool("host")):
+                self.assertRaises(PermissionError, call)
+            arrays.clear()
+            gc.collect()
+            for closed in (self.pool, self.ctx):
+                closed.close(defer=True)
+                closed.close()
+
+        arrays = [self.pool.zeros(100)]
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        try:
+            self.assertEqual(in_child(child), 0)
+        finally:
+            forked.set()
+            thread.join()
+        self.assertEqual(self.pool.stats().active_blocks, 1)
+
     def test_a_child_makes_a_context_of_its_own(self):
         def child():
             with hugepin.Context(bare()) as ctx, ctx.pool("pinned") as pool:
