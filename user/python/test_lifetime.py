@@ -321,8 +321,10 @@ class ExitTest(unittest.TestCase):
         "the module gone first": "import sys; del sys.modules['hugepin'], hugepin, testing",
         "an atexit handler reads": "import atexit; atexit.register(lambda: print(int(a.sum())))",
         "a finalizer reads at the end": "class F:\n    def __del__(self, a=a): assert a[5] == 0\nf = F(); f.f = f",
-        "a daemon thread writes": "import threading, time\ndef w():\n    while True: a[:] = 1\n"
-                                  "threading.Thread(target=w, daemon=True).start(); time.sleep(0.05)",
+        # One long write: with many short ones Python 3.11 itself may look for the state of a thread that is gone.
+        "a daemon thread writes": "import ctypes, threading, time\nb = pool.zeros(1 << 29, 'u1')\n"
+                                  "threading.Thread(target=ctypes.memset, args=(b.ctypes.data, 1, b.nbytes), "
+                                  "daemon=True).start()\nwhile not b[0]: time.sleep(0.001)",
         "a tensor": "torch = testing.import_torch(); t = pool.torch_zeros(10); u = torch.from_numpy(a)",
         "a log": "import logging; logging.basicConfig(level=1); hugepin.log_to(logging.getLogger(), logging.ERROR)",
     }
