@@ -58,11 +58,6 @@ static long map_memory(struct world *w)
 	return 0;
 }
 
-static bool in_window(const char *start)
-{
-	return (uintptr_t)start >= WINDOW && (uintptr_t)start < WINDOW + WINDOW_BYTES;
-}
-
 /* A part of an area, at whole pages mostly; false: there is none. */
 static bool some_part(struct world *w, char **start, uint64_t *bytes)
 {

@@ -180,7 +180,7 @@ static long receive_fd(struct world *w)
 	return keep_fd(w, fd, REGION);	/* mostly */
 }
 
-/* A region's pages in a pipe: references that outlive it. */
+/* A region's pages in a pipe: references that outlive it. Or what is in a pipe to the area: the other end decides. */
 static long pages_to_pipe(struct world *w)
 {
 	struct area *area = some_area(w);
@@ -188,7 +188,7 @@ static long pages_to_pipe(struct world *w)
 
 	if (!area)
 		return -EINVAL;
-	part = (struct iovec){ area->start, PAGE_4K * (1 + below(w, 4)) };
+	part = (struct iovec){ area->start, within(area, PAGE_4K * (1 + below(w, 4))) };
 	return answer_of(vmsplice(some_fd(w, PIPE), &part, 1, SPLICE_F_NONBLOCK));
 }
 

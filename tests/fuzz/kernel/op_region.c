@@ -170,10 +170,18 @@ static long pin(struct world *w)
 
 	in.args = (struct hugepin_pin_range){
 		.size = sizeof(in.args),
-		.addr = area && chance(w, 90) ? (uintptr_t)area->start : (uintptr_t)some_address(w),
+		.addr = (uintptr_t)some_address(w),
 		.bytes = PAGE_4K << below(w, 11),
 	};
-	spoil(w, &in, sizeof(in.args));
+	if (area && chance(w, 90)) {
+		in.args.addr = (uintptr_t)area->start;
+		in.args.bytes = within(area, in.args.bytes);
+	}
+	if (chance(w, 3))
+		in.args.addr++;
+	if (in_window((char *)in.args.addr) && chance(w, 3))
+		in.args.bytes = odd_number(w);
+	spoil(w, &in, offsetof(struct hugepin_pin_range, addr));
 	answer = call(some_fd(w, DEVICE), HUGEPIN_IOC_PIN, &in);
 	return answer ? answer : keep_fd(w, in.args.fd, PIN);
 }

@@ -86,6 +86,16 @@ char *some_address(struct world *w)
 	return (char *)(WINDOW + below(w, near) * unit);	/* NOLINT: a number of ours */
 }
 
+bool in_window(const char *start)
+{
+	return (uintptr_t)start >= WINDOW && (uintptr_t)start < WINDOW + WINDOW_BYTES;
+}
+
+uint64_t within(const struct area *area, uint64_t bytes)
+{
+	return in_window(area->start) || bytes < area->bytes ? bytes : area->bytes;
+}
+
 /* ---- touching ---- */
 
 static sigjmp_buf touched;

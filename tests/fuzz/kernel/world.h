@@ -103,6 +103,8 @@ int close_one(struct world *w);
 void keep_area(struct world *w, char *start, uint64_t bytes);
 struct area *some_area(struct world *w);		/* NULL: none */
 char *some_address(struct world *w);			/* in the window */
+bool in_window(const char *start);
+uint64_t within(const struct area *area, uint64_t bytes);	/* less outside of it: the fuzzer's own memory is behind */
 uint64_t add(uint64_t *figure, uint64_t n);
 /* Reads (and writes PATTERN to) a byte of each step: -EFAULT if that raised a signal. */
 long touch(char *start, uint64_t bytes, uint64_t step, bool write);
