@@ -16,6 +16,8 @@
 #include "compat.h"
 #include "hugepin.h"
 
+#define FAULT_AROUND	(16 * PMD_SIZE)
+
 static struct hugepin_region *file_region(const struct file *file)
 {
 	return file_inode(file)->i_private;
@@ -37,7 +39,7 @@ static vm_fault_t refusal(const struct vm_area_struct *vma, struct hugepin_page 
 	return READ_ONCE(page->faulty) ? VM_FAULT_HWPOISON : 0;
 }
 
-static vm_fault_t insert_huge(struct vm_fault *vmf, struct hugepin_page *page, unsigned long sub, unsigned int order)
+static vm_fault_t insert_entry(struct vm_fault *vmf, struct hugepin_page *page, unsigned long sub, unsigned int order)
 {
 	bool write = vmf->flags & FAULT_FLAG_WRITE;
 	unsigned int class = page->reserve->class;
@@ -53,30 +55,66 @@ static vm_fault_t insert_huge(struct vm_fault *vmf, struct hugepin_page *page, u
 	return VM_FAULT_FALLBACK;
 }
 
-static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size entry)
+static vm_fault_t insert_huge(struct vm_fault *vmf, pgoff_t index, unsigned int order)
 {
-	const unsigned int want = hugepin_entry_order(entry);
-	const unsigned long size = PAGE_SIZE << want, base = vmf->address & ~(size - 1);
-	struct vm_area_struct *vma = vmf->vma;
+	struct hugepin_region *region = file_region(vmf->vma->vm_file);
 	struct hugepin_page *page;
 	unsigned long sub;
+	vm_fault_t ret;
+
+	page = hugepin_region_page(region, index, &sub);
+	ret = refusal(vmf->vma, page, sub);
+	if (ret)
+		return ret;
+	ret = insert_entry(vmf, page, sub, order);
+	smp_mb();	/* the entry is there before this is read; who sets it then looks for entries */
+	if (unlikely(READ_ONCE(page->faulty)))	/* heard of since: who took the entries away may have been too early */
+		hugepin_region_unmap(region, page);
+	return ret;
+}
+
+/*
+ * The pages are there and zeroed, so one fault answers for its neighbours as well: more than half of what it costs is
+ * not the entry. Aligned, so that all are in the table that @vmf->pmd points into. As for a read: who tracks writes is
+ * told of none that was not made, and an entry that others made meanwhile is left alone.
+ */
+static void insert_around(const struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	unsigned long addr = max(ALIGN_DOWN(vmf->address, FAULT_AROUND), ALIGN(vma->vm_start, PMD_SIZE));
+	unsigned long end = min(ALIGN_DOWN(vmf->address, FAULT_AROUND) + FAULT_AROUND, vma->vm_end);
+
+	for (; addr + PMD_SIZE <= end; addr += PMD_SIZE) {
+		struct vm_fault neighbour = {
+			.vma = vma,
+			.address = addr,
+			.flags = vmf->flags & ~FAULT_FLAG_WRITE,
+			.pmd = vmf->pmd - pmd_index(vmf->address) + pmd_index(addr),
+		};
+
+		if (pmd_none(READ_ONCE(*neighbour.pmd)))
+			insert_huge(&neighbour, linear_page_index(vma, addr), HUGEPIN_ORDER_2M);
+	}
+}
+
+static vm_fault_t region_huge_fault(struct vm_fault *vmf, hugepin_entry_size entry)
+{
+	const unsigned int order = hugepin_entry_order(entry);
+	const unsigned long size = PAGE_SIZE << order, base = vmf->address & ~(size - 1);
+	struct vm_area_struct *vma = vmf->vma;
 	vm_fault_t ret;
 	pgoff_t index;
 
 	if (base < vma->vm_start || base + size > vma->vm_end)
 		return VM_FAULT_FALLBACK;
-	if (want == HUGEPIN_ORDER_1G && !(vma->vm_flags & VM_ACCESS_FLAGS))	/* see region_mprotect() */
+	if (order == HUGEPIN_ORDER_1G && !(vma->vm_flags & VM_ACCESS_FLAGS))	/* see region_mprotect() */
 		return VM_FAULT_FALLBACK;
 	index = linear_page_index(vma, base);
-	if (!IS_ALIGNED(index, 1UL << want))	/* moved out of step: base entries only */
+	if (!IS_ALIGNED(index, 1UL << order))	/* moved out of step: base entries only */
 		return VM_FAULT_FALLBACK;
-	page = hugepin_region_page(file_region(vma->vm_file), index, &sub);
-	ret = refusal(vma, page, sub);
-	if (ret)
-		return ret;
-	ret = insert_huge(vmf, page, sub, want);
-	if (unlikely(READ_ONCE(page->faulty)))	/* heard of since: who took the entries away may have been too early */
-		hugepin_region_unmap(file_region(vma->vm_file), page);
+	ret = insert_huge(vmf, index, order);
+	if (ret == VM_FAULT_NOPAGE && order == HUGEPIN_ORDER_2M)
+		insert_around(vmf);
 	return ret;
 }
 

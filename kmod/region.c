@@ -47,6 +47,7 @@ bool hugepin_region_unmap(const struct hugepin_region *region, const struct huge
 {
 	u64 i, offset;
 
+	smp_mb();	/* why is known before entries are looked for: see insert_huge() */
 	for (i = 0; i < region->nr_1g + region->nr_2m; i++) {
 		if (region->pages[i] != page)
 			continue;

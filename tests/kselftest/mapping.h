@@ -31,7 +31,9 @@ extern const struct mapping_row mapping_peek_rows[];	/* mapping_peek.c: other pr
 extern const struct mapping_row mapping_io_rows[];	/* mapping_io.c: input and output from and to the area */
 extern const struct mapping_row mapping_death_rows[];	/* mapping_death.c: processes that end in the midst of it */
 
-/* Fails the case unless touching every 4K takes one fault for each huge page in the range. */
+#define FAULT_AROUND	(16 * PAGE_2M)	/* what one fault maps of 2M pages, aligned */
+
+/* Fails the case unless touching every 4K takes one fault for each 1G page and each FAULT_AROUND of 2M pages. */
 void check_huge_entries(const struct area *area, char *start, uint64_t offset, uint64_t bytes);
 
 #endif /* HUGEPIN_KSELFTEST_MAPPING_H */

@@ -458,6 +458,61 @@ static uint64_t first_frame(const struct area *area)
 	return entry & ((1ULL << 55) - 1);
 }
 
+#define PAGEMAP_SOFT_DIRTY	(1ULL << 55)
+#define PAGEMAP_PRESENT		(1ULL << 63)
+
+static bool pagemap_has(int pagemap, const char *addr, uint64_t flag)
+{
+	uint64_t entry;
+
+	CHECK_EQ(pread(pagemap, &entry, sizeof(entry), (uintptr_t)addr / PAGE_4K * sizeof(entry)), sizeof(entry));
+	return entry & flag;
+}
+
+/* A region of its own that is larger than what one fault maps. */
+static void a_touch_maps_the_2m_pages_around(struct area *area)
+{
+	uint64_t bytes = FAULT_AROUND + 2 * PAGE_2M, at, touched = bytes / 2;
+	int file = CHECK_OK(open("/proc/self/pagemap", O_RDONLY)), fd;
+	char *start;
+
+	if (area->bytes_1g)
+		ktap_skip("the same for every region's 2M pages");
+	fd = region_make(bytes, CLASS_2M);
+	start = region_map(fd, 0, bytes, PROT_READ | PROT_WRITE);
+	CHECK_EQ(read_signal(start + touched), 0);
+	for (at = 0; at < bytes; at += PAGE_2M) {
+		bool mapped = pagemap_has(file, start + at, PAGEMAP_PRESENT);
+
+		CHECK(mapped == ((uintptr_t)(start + at) / FAULT_AROUND == (uintptr_t)(start + touched) / FAULT_AROUND),
+		      "%p was touched, and %p is %smapped", start + touched, start + at, mapped ? "" : "not ");
+	}
+	close(fd);
+	close(file);
+}
+
+/* Dumpers that copy what was written since they looked (CRIU) go by this. */
+static void a_write_dirties_no_page_around(struct area *area)
+{
+	int file = CHECK_OK(open("/proc/self/pagemap", O_RDONLY));
+	char *page = area->start + area->bytes_1g;
+	uint64_t at;
+
+	CHECK_OK(madvise(area->start, area->bytes, MADV_DONTNEED));
+	if (file_write("/proc/self/clear_refs", "4"))
+		ktap_skip("clear_refs cannot be written");
+	page[PAGE_2M] = 1;
+	if (!pagemap_has(file, page + PAGE_2M, PAGEMAP_SOFT_DIRTY))
+		ktap_skip("this kernel does not track writes in pagemap");
+	for (at = 0; at < area->bytes - area->bytes_1g; at += PAGE_2M)
+		CHECK_EQ(pagemap_has(file, page + at, PAGEMAP_SOFT_DIRTY), at == PAGE_2M);
+	page[0] = 1;		/* by itself, although it is mapped by now */
+	CHECK(pagemap_has(file, page, PAGEMAP_SOFT_DIRTY), "a write went unseen");
+	marks_write(area->start, 0, area->bytes, 62);
+	CHECK_MARKS(area->start, 0, area->bytes, 62);
+	close(file);
+}
+
 /*
  * C059: the block's other pages may be moved out, ours stay. A block with a hole in it, or in two zones, the kernel
  * refuses without looking at its pages: -EINVAL. Which block ours lie in is not ours to say.
@@ -493,6 +548,8 @@ const struct mapping_row mapping_peek_rows[] = {
 	ROW(policies_move_nothing),
 	ROW(background_scanners_do_no_harm),
 	ROW(compaction_does_no_harm),
+	ROW(a_touch_maps_the_2m_pages_around),
+	ROW(a_write_dirties_no_page_around),
 	ROW(memory_with_its_pages_is_not_taken_offline),
 	{ NULL, NULL },
 };
