@@ -14,15 +14,19 @@
 
 #include "internal.h"
 
-#define NR_2M	"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+#define PAGES_2M	"/sys/kernel/mm/hugepages/hugepages-2048kB/"
+#define NR_2M		PAGES_2M "nr_hugepages"
+#define MORE_2M		PAGES_2M "nr_overcommit_hugepages"
 
 static char nr_2m_before[32];			/* "": it may not be written */
+static char more_2m_before[32];
 static unsigned int nr_2m;			/* as the test has set it */
 
 static inline int begin_2m(void **state)
 {
 	(void)state;
-	if (hpi_sys_read_file(NR_2M, nr_2m_before, sizeof(nr_2m_before)) || access(NR_2M, W_OK))
+	if (hpi_sys_read_file(NR_2M, nr_2m_before, sizeof(nr_2m_before)) || access(NR_2M, W_OK) ||
+	    hpi_sys_read_file(MORE_2M, more_2m_before, sizeof(more_2m_before)))
 		nr_2m_before[0] = '\0';
 	return 0;
 }
@@ -30,7 +34,9 @@ static inline int begin_2m(void **state)
 static inline int end_2m(void **state)
 {
 	(void)state;
-	return nr_2m_before[0] ? hpi_sys_write_file(NR_2M, nr_2m_before) : 0;
+	if (!nr_2m_before[0])
+		return 0;
+	return hpi_sys_write_file(NR_2M, nr_2m_before) ?: hpi_sys_write_file(MORE_2M, more_2m_before);
 }
 
 static inline struct hpi_hugetlb_pool pool_2m(void)
@@ -81,7 +87,7 @@ static inline void skip_unless_free_2m(unsigned int pages)
 	skip();
 }
 
-/* So many pages, all of them free; end_2m() puts back what was there. */
+/* So many pages, all of them free, and no more when they are used up; end_2m() puts back what was there. */
 static inline void need_2m(unsigned int pages)
 {
 	char text[32];
@@ -93,6 +99,7 @@ static inline void need_2m(unsigned int pages)
 	nr_2m = pages;
 	snprintf(text, sizeof(text), "%u", pages);
 	assert_int_equal(hpi_sys_write_file(NR_2M, text), 0);
+	assert_int_equal(hpi_sys_write_file(MORE_2M, "0"), 0);
 	skip_unless_free_2m(pages);
 }
 
