@@ -76,12 +76,12 @@ static void check_nodes(const char *text)
 		PROPERTY(local == !hpi_nodes_count(&nodes) && (!local || policy == HUGEPIN_NODES_PREFERRED));
 }
 
-/* "kmod:1G+2M"; three providers are named without a class. */
+/* "kmod:1G+2M"; what is of neither class is named without one, and so is thp, which has no other than 2M. */
 static int write_rung(const struct hpi_rung *rung, char *out, size_t size)
 {
 	const char *name = rung->provider->name;
 
-	if (!strcmp(name, "base") || !strcmp(name, "thp") || !strcmp(name, "runtime"))
+	if (!(rung->classes & (HUGEPIN_CLASSES_1G | HUGEPIN_CLASSES_2M)) || !strcmp(name, "thp"))
 		return snprintf(out, size, "%s", name);
 	return snprintf(out, size, "%s:%s%s%s", name, rung->classes & HUGEPIN_CLASSES_1G ? "1G" : "",
 			rung->classes == (HUGEPIN_CLASSES_1G | HUGEPIN_CLASSES_2M) ? "+" : "",
