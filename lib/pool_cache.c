@@ -160,12 +160,12 @@ void hpi_caches_end(struct hugepin_pool *pool, bool child)
 		return;
 	for (c = caches->first; c; c = next) {
 		next = c->next;
+		hpi_small_free_books(c);
 		/* In a child other threads are not here to free theirs. */
 		if ((child && c->thread != &of_thread) ||
 		    __atomic_exchange_n(&c->state, CACHE_ORPHANED, __ATOMIC_ACQ_REL) == CACHE_ABANDONED)
 			free(c);
 	}
-	hpi_small_free_books(pool);
 	hpi_sys_munmap(caches->map, caches->map_bytes);
 	pthread_mutex_destroy(&caches->lock);
 	free(caches);

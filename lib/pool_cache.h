@@ -6,6 +6,7 @@
  *
  *	up to 8 KiB	classes; blocks of a class lie in spans of 64 KiB, which are blocks of the arena
  *			thread's stack <- batches, under the pool's lock -> spans with free blocks
+ *			A thread takes from its own spans: what neighbouring blocks are held for is in one cache line
  *	up to 64 KiB	classes, too, but each block is one of the arena; a thread's stack has them as they are
  *	up to 1 MiB	the same once the pool has stopped growing
  *			thread's stack <-> stack that all share, once the pool has stopped growing <-> arena
@@ -65,7 +66,8 @@ static inline uint8_t mark_of(unsigned int class)
 
 struct span {
 	uint64_t free_bits[SPAN_BYTES / HPI_POOL_GRAIN / 64];
-	struct span *prev, *next;		/* among those of the class that have free blocks */
+	struct cache *home;			/* whose thread made it, and takes its blocks */
+	struct span *prev, *next;		/* among those of home and class that have free blocks */
 	uint16_t class;
 	uint16_t blocks, free;			/* free: not with a user, nor with a cache */
 	_Alignas(64) struct chunk lot;		/* prev: the chunk that the span is */
@@ -116,6 +118,8 @@ struct cache {
 	struct stack stack[CLASSES];
 	struct block block[CLASSES][STACK_ROOM];
 
+	struct span *open[SMALL_CLASSES];	/* with free blocks; under the pool's lock */
+
 	struct cache *next;			/* of the pool; never changes */
 	struct cache *next_of_thread;
 	int state;
@@ -139,7 +143,6 @@ struct hpi_caches {
 	uint64_t granted_bytes;			/* to the caches; with what is shared at most the cap */
 	uint64_t shared_bytes;
 	uint64_t retired_bytes;			/* of spans' blocks */
-	struct span *open[SMALL_CLASSES];		/* spans with free blocks */
 	struct stack shared[WHOLE_CLASSES];		/* @filled may be read without it */
 	struct block shared_block[WHOLE_CLASSES][STACK_ROOM];
 };
@@ -276,9 +279,9 @@ static inline void pool_note_peaks(struct hugepin_pool *pool, int64_t active, in
 /* ---- pool_cache_small.c: blocks in spans; needs the pool's lock ---- */
 
 /* Up to @count blocks; 0: no room in the arena for a span, or no memory for its descriptor. */
-unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct block *out, unsigned int count);
+unsigned int hpi_small_take(struct cache *cache, unsigned int class, struct block *out, unsigned int count);
 void hpi_small_give(struct hugepin_pool *pool, const struct block *block);	/* one that is held for nothing */
-void hpi_small_free_books(struct hugepin_pool *pool);
+void hpi_small_free_books(struct cache *cache);	/* when its pool ends */
 
 /* The span that has @ptr, in the pool's window; NULL: none has. */
 static inline struct span *span_at(const struct hpi_caches *caches, uint64_t offset)

@@ -9,9 +9,9 @@
 
 /* ---- spans of a class that have free blocks ---- */
 
-static void open_insert(struct hpi_caches *caches, struct span *span)
+static void open_insert(struct span *span)
 {
-	struct span **first = &caches->open[span->class];
+	struct span **first = &span->home->open[span->class];
 
 	span->prev = NULL;
 	span->next = *first;
@@ -20,14 +20,14 @@ static void open_insert(struct hpi_caches *caches, struct span *span)
 	*first = span;
 }
 
-static void open_remove(struct hpi_caches *caches, struct span *span)
+static void open_remove(struct span *span)
 {
 	if (span->next)
 		span->next->prev = span->prev;
 	if (span->prev)
 		span->prev->next = span->next;
 	else
-		caches->open[span->class] = span->next;
+		span->home->open[span->class] = span->next;
 }
 
 /* ---- spans come and go ---- */
@@ -41,13 +41,14 @@ static void map_span(struct hugepin_pool *pool, const struct span *span, uintptr
 		__atomic_store_n(&slot[i], i ? others : first, __ATOMIC_RELAXED);
 }
 
-static struct span *span_new(unsigned int class)
+static struct span *span_new(struct cache *home, unsigned int class)
 {
 	uint32_t bytes = class_bytes(class), blocks = (uint32_t)(SPAN_BYTES / bytes), i;
 	struct span *span = hpi_store_calloc(sizeof(*span) + (blocks + 1) * sizeof(span->held[0]));
 
 	if (!span)
 		return NULL;
+	span->home = home;
 	span->class = (uint16_t)class;
 	span->lot.mark = mark_of(class);
 	span->lot.bytes = bytes;
@@ -59,9 +60,10 @@ static struct span *span_new(unsigned int class)
 	return span;
 }
 
-static struct span *span_make(struct hugepin_pool *pool, unsigned int class)
+static struct span *span_make(struct cache *home, unsigned int class)
 {
-	struct span *span = span_new(class);
+	struct hugepin_pool *pool = home->pool;
+	struct span *span = span_new(home, class);
 	uintptr_t slot;
 	void *addr;
 
@@ -80,13 +82,13 @@ static struct span *span_make(struct hugepin_pool *pool, unsigned int class)
 	pool->caches->blocks--;
 	slot = (uintptr_t)&span->lot | HPI_TABLE_OWNERS;
 	map_span(pool, span, slot, slot);
-	open_insert(pool->caches, span);
+	open_insert(span);
 	return span;
 }
 
 static void span_end(struct hugepin_pool *pool, struct span *span)
 {
-	open_remove(pool->caches, span);
+	open_remove(span);
 	map_span(pool, span, hpi_table_slot_of(span->lot.prev), 0);
 	span->lot.prev->held = SPAN_BYTES + 1;
 	hpi_arena_free(pool->arena, (void *)span_addr(span));
@@ -96,13 +98,13 @@ static void span_end(struct hugepin_pool *pool, struct span *span)
 	free(span);
 }
 
-void hpi_small_free_books(struct hugepin_pool *pool)
+void hpi_small_free_books(struct cache *cache)
 {
 	struct span *span, *next;
 	unsigned int class;
 
 	for (class = 0; class < SMALL_CLASSES; class++) {
-		for (span = pool->caches->open[class]; span; span = next) {
+		for (span = cache->open[class]; span; span = next) {
 			next = span->next;
 			free(span);
 		}
@@ -124,20 +126,35 @@ static void span_take(struct span *span, struct block *out)
 	*out = (struct block){ (char *)span_addr(span) + i * span->lot.bytes, &span->held[i] };
 }
 
-unsigned int hpi_small_take(struct hugepin_pool *pool, unsigned int class, struct block *out, unsigned int count)
+/* Another's, for want of room for one of its own. */
+static struct span *find_open(const struct hpi_caches *caches, unsigned int class)
 {
-	struct span *span;
-	unsigned int got;
+	const struct cache *c;
 
-	for (got = 0; got < count; got++) {
-		span = pool->caches->open[class];
+	for (c = __atomic_load_n(&caches->first, __ATOMIC_ACQUIRE); c && !c->open[class]; c = c->next)
+		;
+	return c ? c->open[class] : NULL;
+}
+
+unsigned int hpi_small_take(struct cache *cache, unsigned int class, struct block *out, unsigned int count)
+{
+	struct span *span = NULL;
+	unsigned int got = 0;
+
+	while (got < count) {
+		if (!span)
+			span = cache->open[class];
 		if (!span && !got)		/* a new one for what is needed, not for what is nice to have */
-			span = span_make(pool, class);
+			span = span_make(cache, class);
+		if (!span && !got)
+			span = find_open(cache->pool->caches, class);
 		if (!span)
 			break;
-		span_take(span, &out[got]);
-		if (!span->free)
-			open_remove(pool->caches, span);
+		span_take(span, &out[got++]);
+		if (!span->free) {
+			open_remove(span);
+			span = NULL;
+		}
 	}
 	return got;
 }
@@ -149,7 +166,7 @@ void hpi_small_give(struct hugepin_pool *pool, const struct block *block)
 
 	span->free_bits[i / 64] |= 1ull << i % 64;
 	if (!span->free++)
-		open_insert(pool->caches, span);
+		open_insert(span);
 	if (span->free == span->blocks)
 		span_end(pool, span);
 }

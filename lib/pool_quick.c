@@ -88,7 +88,7 @@ static bool refill(struct hugepin_pool *pool, struct cache *cache, unsigned int 
 		return false;
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
-	stack->filled = hpi_small_take(pool, class, stack->block, (stack->room + 1) / 2);
+	stack->filled = hpi_small_take(cache, class, stack->block, (stack->room + 1) / 2);
 	pool_unlock(pool);
 	return stack->filled;
 }

@@ -635,6 +635,85 @@ static void a_child_neither_uses_nor_needs_its_parents_caches(void **state)
 	end_pool(pool);
 }
 
+#define TURNS		8
+#define TAKEN_A_TURN	100
+
+struct taker {
+	struct hugepin_pool *pool;
+	pthread_barrier_t *turn;
+	char *block[TURNS * TAKEN_A_TURN];
+};
+
+static void *take_in_turns(void *arg)
+{
+	struct taker *t = arg;
+	unsigned int i, k;
+
+	for (i = 0; i < TURNS; i++) {
+		pthread_barrier_wait(t->turn);
+		for (k = 0; k < TAKEN_A_TURN; k++)
+			t->block[i * TAKEN_A_TURN + k] = take(t->pool, 256);
+	}
+	return NULL;
+}
+
+static struct span *span_with(const struct hugepin_pool *pool, const char *block)
+{
+	return span_at(pool->caches, (uint64_t)(block - pool->window));
+}
+
+/* What 16 neighbours are held for is in one cache line, which two threads would take from each other time and again. */
+static void threads_do_not_take_neighbouring_blocks(void **state)
+{
+	struct hugepin_pool *pool = cached_pool();
+	pthread_barrier_t turn;
+	struct taker takers[2] = { { .pool = pool, .turn = &turn }, { .pool = pool, .turn = &turn } };
+	pthread_t thread;
+	unsigned int i, k;
+
+	(void)state;
+	warm(pool);
+	pthread_barrier_init(&turn, NULL, 2);
+	assert_int_equal(pthread_create(&thread, NULL, take_in_turns, &takers[1]), 0);
+	take_in_turns(&takers[0]);
+	pthread_join(thread, NULL);
+	for (i = 0; i < TURNS * TAKEN_A_TURN; i++) {
+		assert_non_null(span_with(pool, takers[0].block[i]));
+		for (k = 0; k < TURNS * TAKEN_A_TURN; k++)
+			assert_ptr_not_equal(span_with(pool, takers[0].block[i]), span_with(pool, takers[1].block[k]));
+	}
+	for (i = 0; i < 2 * TURNS * TAKEN_A_TURN; i++)
+		give(pool, takers[i % 2].block[i / 2]);
+	pthread_barrier_destroy(&turn);
+	end_pool(pool);
+}
+
+static void *take_one(void *arg)
+{
+	return take(arg, 256);
+}
+
+static void a_pool_without_room_for_a_span_gives_of_anothers(void **state)
+{
+	struct hugepin_pool *pool = cached_pool();
+	char *mine, *rest;
+	pthread_t thread;
+	void *theirs;
+
+	(void)state;
+	warm(pool);
+	mine = take(pool, 256);
+	rest = take(pool, HPI_MIB(2) - SPAN_BYTES);
+	assert_int_equal(pthread_create(&thread, NULL, take_one, pool), 0);
+	pthread_join(thread, &theirs);
+	assert_ptr_equal(span_with(pool, theirs), span_with(pool, mine));
+	assert_int_equal(stats_of(pool).mapped_bytes, HPI_MIB(2));
+	give(pool, theirs);
+	give(pool, mine);
+	give(pool, rest);
+	end_pool(pool);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -655,6 +734,8 @@ int main(void)
 		TEST(a_pool_may_end_before_the_threads_that_used_it),
 		TEST(what_one_thread_frees_serves_another),
 		TEST(blocks_freed_by_other_threads_and_snapshots_add_up),
+		TEST(threads_do_not_take_neighbouring_blocks),
+		TEST(a_pool_without_room_for_a_span_gives_of_anothers),
 		TEST(without_memory_for_a_cache_blocks_come_from_the_arena),
 		TEST(without_the_kernels_barrier_caches_are_left_alone),
 		TEST(a_child_neither_uses_nor_needs_its_parents_caches),

@@ -23,8 +23,8 @@ struct step {
 	uint32_t grains;			/* of size: 16 bytes each */
 };
 
-struct walker {
-	const struct job *job;
+struct walker {					/* no cache line of another's: it counts in each operation */
+	_Alignas(128) const struct job *job;
 	unsigned int cpu;
 	uint64_t **block;
 	struct step *step;
