@@ -311,6 +311,7 @@ int hpi_caches_create(struct hugepin_pool *pool);		/* once the window is reserve
 void hpi_caches_end(struct hugepin_pool *pool, bool child);	/* frees their books */
 /* Emptying them may make a growth needless, and was not tried just now. */
 bool hpi_caches_are_worth_it(struct hugepin_pool *pool);
+void hpi_caches_note_growth(struct hugepin_pool *pool, uint64_t bytes);	/* for a block of @bytes. Needs lock */
 /* All that is kept goes to the arena. True: it became more there. No locks held but growth. */
 bool hpi_caches_empty(struct hugepin_pool *pool);
 /*

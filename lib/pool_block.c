@@ -100,14 +100,14 @@ static int take(struct hugepin_pool *pool, uint64_t alignment, uint64_t bytes, b
 }
 
 /* Before a growth. What a block will need in the books, so that none is made for one that then cannot be booked. */
-static int reserve_books(struct hugepin_pool *pool)
+static int reserve_books(struct hugepin_pool *pool, uint64_t bytes)
 {
 	int err;
 
 	hpi_pool_lock(pool);
 	err = hpi_arena_reserve(pool->arena);
 	if (pool->caches)
-		pool->caches->grown_at = pool->allocs;
+		hpi_caches_note_growth(pool, bytes);
 	hpi_pool_unlock(pool);
 	return err;
 }
@@ -139,7 +139,7 @@ static int take_growing(struct hugepin_pool *pool, uint64_t alignment, uint64_t 
 		err = take(pool, alignment, bytes, zeroed, out);
 		if (err != -ENOSPC)
 			break;
-		err = reserve_books(pool);
+		err = reserve_books(pool, bytes);
 		if (err)
 			break;
 		if (!grown)

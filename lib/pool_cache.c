@@ -27,6 +27,7 @@
 #define STACKS_SHARE	8
 #define WHOLE_SHARE	80
 #define WHOLE_SHARE_QUIET	2			/* of one thread alone; of several half as much */
+#define WHOLE_SHARE_FREES	16			/* of one that frees what others allocate: it would lie idle */
 #define LARGEST		65536
 #define QUIET		131072
 /*
@@ -332,6 +333,22 @@ static bool is_quiet(const struct hugepin_pool *pool)
 	return pool->allocs - pool->caches->grown_at >= QUIET;
 }
 
+/*
+ * For what caches keep a pool may grow by the cap: that tells nothing of what its users need, which have had as much before
+ * and found room.
+ */
+void hpi_caches_note_growth(struct hugepin_pool *pool, uint64_t bytes)
+{
+	struct hpi_caches *caches = pool->caches;
+	uint64_t active = pool->arena->active + pool->variable_bytes + (uint64_t)caches->counts.active;
+	uint64_t mapped = pool->arena->mapped + bytes;
+
+	if (active + bytes <= pool->peak_active && mapped <= caches->grown_to + caches->cap_bytes)
+		return;
+	caches->grown_at = pool->allocs;
+	caches->grown_to = mapped;
+}
+
 /* One thread alone would only share with itself. */
 static bool are_several(const struct hpi_caches *caches)
 {
@@ -340,14 +357,26 @@ static bool are_several(const struct hpi_caches *caches)
 	return first && first->next;
 }
 
+/* Most that it may keep in the end. */
+static uint64_t share_of(const struct hpi_caches *caches, const struct cache *cache)
+{
+	if (!are_several(caches))
+		return caches->cap_bytes / WHOLE_SHARE_QUIET;
+	if (cache->counts.allocs < cache->counts.frees / 2)
+		return caches->cap_bytes / WHOLE_SHARE_FREES;
+	return caches->cap_bytes / WHOLE_SHARE_QUIET / 2;
+}
+
 bool hpi_whole_grow(struct cache *cache)
 {
 	struct hpi_caches *caches = cache->pool->caches;
-	uint64_t most = caches->cap_bytes / WHOLE_SHARE_QUIET / (are_several(caches) ? 2 : 1);
-	uint64_t keeps = cache->may_keep_bytes;
-	uint64_t more = min_bytes(keeps, left(caches));
+	uint64_t keeps = cache->may_keep_bytes, most, more;
 
-	if (!more || keeps >= most || !is_quiet(cache->pool))
+	if (!is_quiet(cache->pool))
+		return false;
+	most = share_of(caches, cache);
+	more = min_bytes(keeps, left(caches));
+	if (!more || keeps >= most)
 		return false;
 	let_keep(caches, cache, min_bytes(keeps + more, most), WHOLE_MAX);
 	return true;
@@ -386,6 +415,8 @@ bool hpi_whole_take(struct cache *cache, unsigned int class)
 		return false;
 	pool_lock_as(cache->pool, cache);
 	cache_add_counts(cache);
+	if (cache->kept_bytes + AT_ONCE * stack->bytes > cache->may_keep_bytes)
+		hpi_whole_grow(cache);
 	while (shared->filled && stack->filled < AT_ONCE &&
 	       (!stack->filled || cache->kept_bytes + stack->bytes <= cache->may_keep_bytes)) {
 		stack->block[stack->filled++] = shared->block[shared->filled - 1];

@@ -139,7 +139,8 @@ struct hpi_caches {
 	/* Needs the pool's lock. */
 	struct counts counts;			/* of the caches, as far as added; and of what was done without one */
 	int64_t blocks;				/* what the arena calls active blocks is corrected by it */
-	uint64_t emptied_at, grown_at;		/* at so many allocations; grown: the pool */
+	uint64_t emptied_at, grown_at;		/* at so many allocations; grown: the pool, for its users */
+	uint64_t grown_to;			/* bytes mapped then */
 	uint64_t granted_bytes;			/* to the caches; with what is shared at most the cap */
 	uint64_t shared_bytes;
 	uint64_t retired_bytes;			/* of spans' blocks */

@@ -107,6 +107,14 @@ static void spill(struct hugepin_pool *pool, struct cache *cache, struct stack *
 	memmove(stack->block, stack->block + half, stack->filled * sizeof(*stack->block));
 }
 
+static void let_grow(struct hugepin_pool *pool, struct cache *cache)
+{
+	pool_lock_as(pool, cache);
+	cache_add_counts(cache);
+	hpi_whole_grow(cache);
+	pool_unlock(pool);
+}
+
 /* Among the whole blocks, for a few more than the next one. */
 static void make_room(struct hugepin_pool *pool, struct cache *cache)
 {
@@ -135,16 +143,36 @@ void *hpi_block_take_cached(struct hugepin_pool *pool, uint64_t bytes)
 	return p;
 }
 
-/* From what is mapped, or by growing. */
-static NOINLINE void *alloc_booked(struct hugepin_pool *pool, struct cache *cache, size_t bytes)
+/* From what is mapped; NULL: nothing fits. */
+static inline void *book(struct hugepin_pool *pool, struct cache *cache, size_t bytes, bool grow)
 {
 	void *p;
 
 	pool_lock_as(pool, cache);
 	if (cache)
 		cache_add_counts(cache);
+	if (grow)
+		hpi_whole_grow(cache);
 	p = hpi_block_book(pool, HPI_POOL_GRAIN, bytes, NULL);
 	pool_unlock(pool);
+	return p;
+}
+
+static NOINLINE void *alloc_booked(struct hugepin_pool *pool, struct cache *cache, size_t bytes)
+{
+	void *p = book(pool, cache, bytes, false);
+
+	return likely(p) ? p : hugepin_alloc_aligned(pool, HPI_POOL_GRAIN, bytes, 0);
+}
+
+/* Blocks like it may be kept from now on, if the pool has stopped growing. */
+static NOINLINE void *alloc_unkept(struct hugepin_pool *pool, struct cache *cache, size_t bytes)
+{
+	void *p;
+
+	enter(cache);
+	p = book(pool, cache, bytes, true);
+	cache_leave(cache);
 	return likely(p) ? p : hugepin_alloc_aligned(pool, HPI_POOL_GRAIN, bytes, 0);
 }
 
@@ -190,7 +218,8 @@ void *hugepin_alloc(struct hugepin_pool *pool, size_t bytes, unsigned int flags)
 	if (unlikely(!is_quick(pool, pool->quick.alloc_id, &cache) || flags))
 		return alloc_slow(pool, bytes, flags);
 	if (unlikely(!is_kept_at_all(cache, bytes)))
-		return bytes ? alloc_booked(pool, cache, bytes) : alloc_slow(pool, bytes, flags);
+		return bytes > WHOLE_MAX ? alloc_booked(pool, cache, bytes) :
+		       bytes ? alloc_unkept(pool, cache, bytes) : alloc_slow(pool, bytes, flags);
 	stack = &cache->stack[class_of(bytes)];
 	if (unlikely(!cache_enter_light(cache)))
 		return alloc_slow(pool, bytes, flags);
@@ -236,7 +265,11 @@ static int give_cached(struct hugepin_pool *pool, struct cache *cache, struct ch
 	struct stack *stack = stack_of(cache, lot);
 	uint32_t *held = held_by_user(lot, ptr);
 
-	if (!held || !stack->room || (stack->filled == stack->room && stack->weight))
+	if (!held)
+		return -EINVAL;
+	if (!stack->room && stack->weight)
+		let_grow(pool, cache);
+	if (!stack->room || (stack->filled == stack->room && stack->weight))
 		return -EINVAL;
 	if (stack->filled == stack->room)
 		spill(pool, cache, stack);

@@ -635,6 +635,74 @@ static void a_child_neither_uses_nor_needs_its_parents_caches(void **state)
 	end_pool(pool);
 }
 
+/* Takes and gives back 20 blocks of @bytes and a little more each. */
+static void use_and_keep(struct hugepin_pool *pool, uint64_t bytes)
+{
+	char *p[20];
+	size_t i;
+
+	for (i = 0; i < 20; i++)
+		p[i] = take(pool, bytes + i * 1000);
+	for (i = 0; i < 20; i++)
+		give(pool, p[i]);
+}
+
+/* Else caches would be emptied, and kept small, whenever they have made the pool grow by another segment. */
+static void growing_for_what_is_kept_is_not_growing(void **state)
+{
+	struct hugepin_pool *pool = cached_pool();
+	uint64_t mapped, grown_at;
+	char *p[16];
+	size_t i;
+
+	(void)state;
+	warm(pool);
+	for (i = 0; i < 16; i++)
+		p[i] = take(pool, HPI_MIB(1));
+	for (i = 0; i < 16; i++)
+		give(pool, p[i]);
+	for (i = 0; i < 140000; i++)
+		give(pool, take(pool, 100));
+	mapped = stats_of(pool).mapped_bytes;
+	grown_at = pool->caches->grown_at;
+	for (i = 0; i < 64 && stats_of(pool).mapped_bytes == mapped; i++)
+		use_and_keep(pool, 100000 + i % 8 * 80000);
+	assert_in_range(stats_of(pool).mapped_bytes, mapped + 1, mapped + HPI_MIB(64));
+	assert_int_equal(pool->caches->grown_at, grown_at);
+	for (i = 0; i < 16; i++)
+		p[i] = take(pool, HPI_MIB(2));
+	assert_true(pool->caches->grown_at > grown_at);
+	for (i = 0; i < 16; i++)
+		give(pool, p[i]);
+	end_pool(pool);
+}
+
+/* Blocks that are kept only by a pool that has stopped growing, too. */
+static void a_thread_that_only_frees_feeds_one_that_only_allocates(void **state)
+{
+	static struct passing pass = { .rounds = 40 };
+	pthread_t thread;
+	size_t i, round;
+
+	(void)state;
+	pass.pool = cached_pool();
+	warm(pass.pool);
+	pthread_barrier_init(&pass.barrier, NULL, 2);
+	assert_int_equal(pthread_create(&thread, NULL, free_passed, &pass), 0);
+	for (round = 0; round < pass.rounds; round++) {
+		for (i = 0; i < PASSED; i++)
+			pass.block[i] = take(pass.pool, 100000 + i % 4 * 20000);
+		pthread_barrier_wait(&pass.barrier);
+		pthread_barrier_wait(&pass.barrier);
+		for (i = 0; round < 2 && i < 140000; i++)
+			give(pass.pool, take(pass.pool, 100));
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	pthread_barrier_destroy(&pass.barrier);
+	assert_in_range(pass.pool->caches->shared_bytes, HPI_MIB(8), HPI_MIB(64));
+	end_pool(pass.pool);
+}
+
 #define TURNS		8
 #define TAKEN_A_TURN	100
 
@@ -733,6 +801,8 @@ int main(void)
 		TEST(what_a_thread_leaves_is_taken_over_or_given_back),
 		TEST(a_pool_may_end_before_the_threads_that_used_it),
 		TEST(what_one_thread_frees_serves_another),
+		TEST(growing_for_what_is_kept_is_not_growing),
+		TEST(a_thread_that_only_frees_feeds_one_that_only_allocates),
 		TEST(blocks_freed_by_other_threads_and_snapshots_add_up),
 		TEST(threads_do_not_take_neighbouring_blocks),
 		TEST(a_pool_without_room_for_a_span_gives_of_anothers),

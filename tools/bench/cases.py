@@ -90,7 +90,6 @@ def all_cases(shorter=1):
         case = pair(name, 2, bench="remote_free")
         case.worker = "remote"
         case.arguments["operations"] //= 2
-        case.arguments["warm_up"] = 0
         case.quick = name != "1M-64M"
         cases.append(case)
     cases += [holes(count) for count in (4096, 16384, 65536)]

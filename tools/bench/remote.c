@@ -18,6 +18,7 @@
 static void **ring;
 static uint32_t *sizes;
 static const struct job *the_job;
+static uint64_t blocks;				/* to be passed on until both meet again */
 static pthread_barrier_t start;
 static _Alignas(64) uint64_t put;		/* by the allocating thread */
 static _Alignas(64) uint64_t got;		/* by the freeing one */
@@ -41,7 +42,7 @@ static void *consume(void *arg)
 	bench_pin(1);
 	for (;;) {
 		pthread_barrier_wait(&start);
-		for (i = got, end = i + the_job->operations; i < end;) {
+		for (i = got, end = i + blocks; i < end;) {
 			batch = end_of_batch(i, end);
 			wait_for(&put, batch);
 			for (; i < batch; i++)
@@ -68,12 +69,13 @@ static void produce_batch(const struct job *job, uint64_t i, uint64_t end)
 	}
 }
 
-static int produce(const struct job *job)
+static void produce(const struct job *job, uint64_t operations)
 {
 	uint64_t i, end, batch;
 
+	blocks = operations;
 	pthread_barrier_wait(&start);
-	for (i = put, end = i + job->operations; i < end; i = batch) {
+	for (i = put, end = i + operations; i < end; i = batch) {
 		batch = end_of_batch(i, end);
 		if (batch > job->live)
 			wait_for(&got, batch - job->live);
@@ -81,7 +83,6 @@ static int produce(const struct job *job)
 		__atomic_store_n(&put, batch, __ATOMIC_RELEASE);
 	}
 	pthread_barrier_wait(&start);
-	return 0;
 }
 
 static int remote_open(const struct job *job)
@@ -102,14 +103,15 @@ static int remote_open(const struct job *job)
 	pthread_barrier_init(&start, NULL, 2);
 	if (pthread_create(&thread, NULL, consume, NULL))
 		return bench_complain("no thread");
-	return produce(job);
+	produce(job, job->warm_up > job->live ? job->warm_up : job->live);
+	return 0;
 }
 
 static int remote_repeat(const struct job *job)
 {
 	double from = bench_now();
 
-	produce(job);
+	produce(job, job->operations);
 	printf("%.3f\n", (bench_now() - from) / (double)job->operations * 1e9);
 	return 0;
 }
