@@ -25,8 +25,8 @@
  * bit.
  */
 #define STACKS_SHARE	8
+#define ROOM_FIRST	8				/* of that, what a stack begins with; it doubles as it is used */
 #define WHOLE_SHARE	80
-#define WHOLE_SHARE_QUIET	2			/* of one thread alone; of several half as much */
 #define WHOLE_SHARE_FREES	16			/* of one that frees what others allocate: it would lie idle */
 #define LARGEST		65536
 #define QUIET		131072
@@ -194,18 +194,38 @@ static void let_keep(struct hpi_caches *caches, struct cache *cache, uint64_t by
 		cache->stack[i].room = class_bytes(i) <= largest ? STACK_ROOM : 0;
 }
 
+/* Small blocks of a class that one thread may keep in the end. */
+static uint32_t most_room(const struct hpi_caches *caches, unsigned int class)
+{
+	return (uint32_t)min_bytes(caches->cap_bytes / STACKS_SHARE / SMALL_CLASSES / class_bytes(class), STACK_ROOM);
+}
+
+/* Needs the pool's lock, and the cache. */
+static bool add_room(struct hpi_caches *caches, struct stack *stack, uint32_t blocks)
+{
+	if (!blocks || left(caches) < (uint64_t)blocks * stack->bytes)
+		return false;
+	stack->room += blocks;
+	caches->granted_bytes += (uint64_t)blocks * stack->bytes;
+	return true;
+}
+
+bool hpi_small_grow(struct cache *cache, unsigned int class)
+{
+	struct stack *stack = &cache->stack[class];
+	uint32_t more = most_room(cache->pool->caches, class) - stack->room;
+
+	return add_room(cache->pool->caches, stack, more < stack->room ? more : stack->room);
+}
+
 /* How much a new cache may keep; what is left of the cap decides. Needs the pool's lock. */
 static void grant(struct hpi_caches *caches, struct cache *cache)
 {
-	uint64_t share;
 	unsigned int i;
 
 	let_keep(caches, cache, min_bytes(caches->cap_bytes / WHOLE_SHARE, left(caches)), LARGEST);
-	share = min_bytes(caches->cap_bytes / STACKS_SHARE, left(caches)) / SMALL_CLASSES;
-	for (i = 0; i < SMALL_CLASSES; i++) {
-		cache->stack[i].room = (uint32_t)min_bytes(share / class_bytes(i), STACK_ROOM);
-		caches->granted_bytes += cache->stack[i].room * class_bytes(i);
-	}
+	for (i = 0; i < SMALL_CLASSES; i++)
+		add_room(caches, &cache->stack[i], (most_room(caches, i) + ROOM_FIRST - 1) / ROOM_FIRST);
 }
 
 static void set_stacks(struct cache *cache)
@@ -230,6 +250,7 @@ static struct cache *add_cache(struct hugepin_pool *pool)
 	hpi_pool_unlock(pool);
 	cache->next = pool->caches->first;
 	__atomic_store_n(&pool->caches->first, cache, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->caches->count, pool->caches->count + 1, __ATOMIC_RELAXED);
 	return cache;
 }
 
@@ -361,10 +382,10 @@ static bool are_several(const struct hpi_caches *caches)
 static uint64_t share_of(const struct hpi_caches *caches, const struct cache *cache)
 {
 	if (!are_several(caches))
-		return caches->cap_bytes / WHOLE_SHARE_QUIET;
+		return caches->cap_bytes / 2;
 	if (cache->counts.allocs < cache->counts.frees / 2)
 		return caches->cap_bytes / WHOLE_SHARE_FREES;
-	return caches->cap_bytes / WHOLE_SHARE_QUIET / 2;
+	return caches->cap_bytes / 4 * 3 / __atomic_load_n(&caches->count, __ATOMIC_RELAXED);
 }
 
 bool hpi_whole_grow(struct cache *cache)
@@ -376,10 +397,11 @@ bool hpi_whole_grow(struct cache *cache)
 		return false;
 	most = share_of(caches, cache);
 	more = min_bytes(keeps, left(caches));
-	if (!more || keeps >= most)
-		return false;
-	let_keep(caches, cache, min_bytes(keeps + more, most), WHOLE_MAX);
-	return true;
+	if (keeps < most && more)
+		let_keep(caches, cache, min_bytes(keeps + more, most), WHOLE_MAX);
+	else if (keeps > most)		/* there are more threads by now */
+		let_keep(caches, cache, most, WHOLE_MAX);
+	return cache->may_keep_bytes > keeps;
 }
 
 static void to_arena(struct hugepin_pool *pool, const struct block *block, uint32_t bytes)

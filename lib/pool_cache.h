@@ -132,6 +132,7 @@ struct hpi_caches {
 	uint64_t id;				/* of the pool; never used again */
 	pthread_mutex_t lock;			/* held while they are stopped, and to add one */
 	struct cache *first;
+	unsigned int count;
 	uint64_t cap_bytes;
 	uintptr_t *map;
 	uint64_t map_bytes;
@@ -164,6 +165,7 @@ void hpi_cache_wait(struct cache *cache);		/* until they are no longer stopped *
 void hpi_cache_add_counts(struct cache *cache);		/* needs the pool's lock, and the cache */
 /* More and larger whole blocks may be kept, if the pool has not grown for long; false: no. Needs the same. */
 bool hpi_whole_grow(struct cache *cache);
+bool hpi_small_grow(struct cache *cache, unsigned int class);	/* room for more small ones; false: no. Needs the same */
 /* There are some to take; who wants to be sure has to have locked. */
 static inline bool is_whole_shared(const struct hpi_caches *caches, unsigned int class)
 {

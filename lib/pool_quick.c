@@ -88,18 +88,21 @@ static bool refill(struct hugepin_pool *pool, struct cache *cache, unsigned int 
 		return false;
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
+	hpi_small_grow(cache, class);
 	stack->filled = hpi_small_take(cache, class, stack->block, (stack->room + 1) / 2);
 	pool_unlock(pool);
 	return stack->filled;
 }
 
-/* The lower half of a full stack; what was freed last is used next. */
+/* A full stack gets more room, or loses its lower half; what was freed last is used next. */
 static void spill(struct hugepin_pool *pool, struct cache *cache, struct stack *stack)
 {
 	unsigned int i, half = (stack->room + 1) / 2;
 
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
+	if (hpi_small_grow(cache, (unsigned int)(stack - cache->stack)))
+		half = 0;
 	for (i = 0; i < half; i++)
 		hpi_small_give(pool, &stack->block[i]);
 	pool_unlock(pool);
