@@ -272,9 +272,9 @@ static int give_cached(struct hugepin_pool *pool, struct cache *cache, struct ch
 		return -EINVAL;
 	if (!stack->room && stack->weight)
 		let_grow(pool, cache);
-	if (!stack->room || (stack->filled == stack->room && stack->weight))
+	if (!stack->room || (stack->filled >= stack->room && stack->weight))
 		return -EINVAL;
-	if (stack->filled == stack->room)
+	if (stack->filled >= stack->room)
 		spill(pool, cache, stack);
 	if (cache->kept_bytes + stack->weight > cache->may_keep_bytes)
 		make_room(pool, cache);
@@ -375,7 +375,7 @@ int hugepin_free(struct hugepin_pool *pool, void *ptr)
 	if (unlikely(!cache_enter_light(cache)))
 		return free_slow(pool, ptr);
 	held = held_by_user(lot, ptr);
-	if (unlikely(!held || stack->filled == stack->room ||
+	if (unlikely(!held || stack->filled >= stack->room ||
 		     cache->kept_bytes + stack->weight > cache->may_keep_bytes)) {
 		cache_leave(cache);
 		return free_slow(pool, ptr);
