@@ -3,7 +3,7 @@
  * register: the first block of a pinned pool, whose memory the library registers in chunks with the stand-in driver of
  * tests/loopback, which really pins each chunk by the test module. With one thread and with two; of the module's pages,
  * from a clean reserve, less what a host pool's first block takes, which is the new region; and of base pages, which the
- * pins bring in, as what others register.
+ * pool brings in, as what others register.
  */
 #include <inttypes.h>
 #include <stdio.h>
