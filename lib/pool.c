@@ -102,9 +102,7 @@ static int check_unused(struct hugepin_pool *pool)
 	uint64_t blocks, bytes;
 
 	hpi_caches_lock(pool);
-	hpi_arena_stats(pool->arena, &arena);
-	hpi_extents_add_stats(pool, &arena);
-	hpi_caches_correct(pool, &arena);
+	hpi_pool_sum(pool, &arena);
 	hpi_arena_stats(pool->zero_size, &zero_size);
 	blocks = arena.active_blocks + zero_size.active_blocks + pool->variables;
 	bytes = arena.requested_bytes + pool->variable_requested;

@@ -466,6 +466,8 @@ void hpi_pool_numbers(const struct hugepin_pool *pool, struct hugepin_pool_stats
 void hpi_segment_describe(const struct hugepin_pool *pool, const struct segment *segment, struct hugepin_segment_info *out);
 
 uint64_t hpi_pool_mapped(const struct hugepin_pool *pool);	/* needs either lock */
+/* Of all its arenas, as its users see it, but for variables. Needs lock. */
+void hpi_pool_sum(const struct hugepin_pool *pool, struct hpi_arena_stats *out);
 /*
  * Fills a caller's struct that begins with its size. The caller may be newer than the library, not older: what it has
  * beyond ours is set to zero. -EINVAL: a size that it cannot be.

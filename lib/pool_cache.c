@@ -355,16 +355,18 @@ static bool is_quiet(const struct hugepin_pool *pool)
 }
 
 /*
- * For what caches keep a pool may grow by the cap: that tells nothing of what its users need, which have had as much before
- * and found room.
+ * For what caches keep a pool may grow by the cap: that tells nothing of what its users need, which have had as much
+ * before and found room.
  */
 void hpi_caches_note_growth(struct hugepin_pool *pool, uint64_t bytes)
 {
 	struct hpi_caches *caches = pool->caches;
-	uint64_t active = pool->arena->active + pool->variable_bytes + (uint64_t)caches->counts.active;
-	uint64_t mapped = pool->arena->mapped + bytes;
+	uint64_t mapped = hpi_pool_mapped(pool) + bytes;
+	struct hpi_arena_stats arena;
 
-	if (active + bytes <= pool->peak_active && mapped <= caches->grown_to + caches->cap_bytes)
+	hpi_pool_sum(pool, &arena);
+	if (arena.active_bytes + pool->variable_bytes + bytes <= pool->peak_active &&
+	    mapped <= caches->grown_to + caches->cap_bytes)
 		return;
 	caches->grown_at = pool->allocs;
 	caches->grown_to = mapped;
@@ -373,12 +375,10 @@ void hpi_caches_note_growth(struct hugepin_pool *pool, uint64_t bytes)
 /* One thread alone would only share with itself. */
 static bool are_several(const struct hpi_caches *caches)
 {
-	const struct cache *first = __atomic_load_n(&caches->first, __ATOMIC_ACQUIRE);
-
-	return first && first->next;
+	return __atomic_load_n(&caches->count, __ATOMIC_RELAXED) > 1;
 }
 
-/* Most that it may keep in the end. */
+/* Of whole blocks, most that it may keep in the end: half the cap alone, a part of three quarters with others. */
 static uint64_t share_of(const struct hpi_caches *caches, const struct cache *cache)
 {
 	if (!are_several(caches))

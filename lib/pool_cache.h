@@ -132,7 +132,7 @@ struct hpi_caches {
 	uint64_t id;				/* of the pool; never used again */
 	pthread_mutex_t lock;			/* held while they are stopped, and to add one */
 	struct cache *first;
-	unsigned int count;
+	unsigned int count;			/* of them */
 	uint64_t cap_bytes;
 	uintptr_t *map;
 	uint64_t map_bytes;

@@ -15,13 +15,18 @@ uint64_t hpi_pool_mapped(const struct hugepin_pool *pool)
 	return hpi_arena_mapped(pool->arena) + hpi_extents_mapped(pool) + pool->leaving_bytes + pool->variable_bytes;
 }
 
+void hpi_pool_sum(const struct hugepin_pool *pool, struct hpi_arena_stats *out)
+{
+	hpi_arena_stats(pool->arena, out);
+	hpi_extents_add_stats(pool, out);
+	hpi_caches_correct(pool, out);
+}
+
 void hpi_pool_note_peaks_above(struct hugepin_pool *pool, int64_t active, int64_t requested)
 {
 	struct hpi_arena_stats arena;
 
-	hpi_arena_stats(pool->arena, &arena);
-	hpi_extents_add_stats(pool, &arena);
-	hpi_caches_correct(pool, &arena);
+	hpi_pool_sum(pool, &arena);
 	active += (int64_t)(arena.active_bytes + pool->variable_bytes);
 	requested += (int64_t)(arena.requested_bytes + pool->variable_requested);
 	pool->peak_active = MAX(pool->peak_active, (uint64_t)active);
@@ -49,9 +54,7 @@ void hpi_pool_numbers(const struct hugepin_pool *pool, struct hugepin_pool_stats
 {
 	struct hpi_arena_stats arena, zero_size;
 
-	hpi_arena_stats(pool->arena, &arena);
-	hpi_extents_add_stats(pool, &arena);
-	hpi_caches_correct(pool, &arena);
+	hpi_pool_sum(pool, &arena);
 	hpi_arena_stats(pool->zero_size, &zero_size);
 	*out = (struct hugepin_pool_stats){
 		.active_bytes = arena.active_bytes + pool->variable_bytes,

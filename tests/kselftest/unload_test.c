@@ -252,7 +252,10 @@ static void grow_by_half_of_the_node(unsigned int node)
 	_exit(error == -EINTR ? ENDED_EARLY : KTAP_PASS);	/* any other answer: it may be gone */
 }
 
-/* Until the first of what @child reserves is there, if it has not ended before. No pause: all of it may take a millisecond. */
+/*
+ * Until the first of what @child reserves is there, if it has not ended before. No pause: all of it may take a
+ * millisecond.
+ */
 static void wait_for_growth(unsigned int node, pid_t child)
 {
 	uint64_t before = reserve_of(node, HUGEPIN_CLASS_2M).total;

@@ -3,8 +3,8 @@
  * remote: one thread allocates, another frees; the blocks go through a ring of @live between them. Result: nanoseconds
  * a block, from the first to the last.
  *
- * They tell each other how far they are once in BATCH blocks, as queues between threads do: a cache line that goes to and
- * fro for each block costs more than the block.
+ * They tell each other how far they are once in BATCH blocks, as queues between threads do: a cache line that goes to
+ * and fro for each block costs more than the block.
  */
 #include <pthread.h>
 #include <stdio.h>
