@@ -31,7 +31,7 @@ static struct options {
 	uint64_t seed;
 	unsigned int seconds, workers, calls, poison;
 	long only_worker, only_life;
-	bool verbose, knobs;
+	bool verbose, times, knobs;
 } options = { .seconds = 60, .workers = 4, .calls = 1000, .only_worker = -1, .only_life = -1, .knobs = true };
 
 static struct shared *shared;
@@ -113,7 +113,8 @@ static bool one_life(struct world *w)
 
 static void __attribute__((noreturn)) work(unsigned int worker)
 {
-	struct world w = { .worker = worker, .shared = shared, .knobs = options.knobs, .verbose = options.verbose };
+	struct world w = { .worker = worker, .shared = shared, .knobs = options.knobs, .verbose = options.verbose,
+			   .times = options.times };
 	char path[64];
 	unsigned int i;
 
@@ -246,7 +247,11 @@ static void report(double seconds)
 	for (i = 0; i < op_count(); i++) {
 		calls += shared->op[i].calls;
 		successes += shared->op[i].successes;
-		if (options.verbose || (shared->op[i].calls > 50 && !shared->op[i].successes))
+		if (options.times)
+			printf("%-14s %8llu calls, %8llu successes, %8.1f ms, %8.1f us a call\n", op_number(i)->name,
+			       (unsigned long long)shared->op[i].calls, (unsigned long long)shared->op[i].successes,
+			       shared->op[i].ns / 1e6, shared->op[i].ns / 1e3 / (shared->op[i].calls + !shared->op[i].calls));
+		else if (options.verbose || (shared->op[i].calls > 50 && !shared->op[i].successes))
 			printf("%s: %llu calls, %llu successes\n", op_number(i)->name,
 			       (unsigned long long)shared->op[i].calls, (unsigned long long)shared->op[i].successes);
 	}
@@ -263,7 +268,8 @@ static void parse(int argc, char **argv)
 	static const struct option names[] = {
 		{ "seed", 1, NULL, 's' }, { "seconds", 1, NULL, 't' }, { "workers", 1, NULL, 'w' },
 		{ "calls", 1, NULL, 'c' }, { "life", 1, NULL, 'l' }, { "poison", 1, NULL, 'p' },
-		{ "verbose", 0, NULL, 'v' }, { "no-knobs", 0, NULL, 'k' }, { NULL, 0, NULL, 0 },
+		{ "verbose", 0, NULL, 'v' }, { "times", 0, NULL, 'T' },
+		{ "no-knobs", 0, NULL, 'k' }, { NULL, 0, NULL, 0 },
 	};
 	int which;
 
@@ -275,6 +281,7 @@ static void parse(int argc, char **argv)
 		case 'w': options.workers = strtoul(optarg, NULL, 0); break;
 		case 'c': options.calls = strtoul(optarg, NULL, 0); break;
 		case 'p': options.poison = strtoul(optarg, NULL, 0); break;
+		case 'T': options.times = true; break;
 		case 'v': options.verbose = true; break;
 		case 'k': options.knobs = false; break;
 		case 'l':
@@ -283,10 +290,11 @@ static void parse(int argc, char **argv)
 			/* fall through */
 		default:
 			fputs("usage: fuzz [--seed N] [--seconds N] [--workers N] [--calls N] [--poison N] [--no-knobs]\n"
-			      "            [--life WORKER.LIFE] [--verbose]\n"
+			      "            [--life WORKER.LIFE] [--times] [--verbose]\n"
 			      "  --calls   of a life (1000)\n"
 			      "  --poison  pages that may be reported faulty (0), each lost for good\n"
-			      "  --life    that one alone, as the same seed made it\n", stderr);
+			      "  --life    that one alone, as the same seed made it\n"
+			      "  --times   tells how much CPU time each kind of call took\n", stderr);
 			exit(2);
 		}
 	}

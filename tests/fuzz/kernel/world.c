@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "world.h"
@@ -180,8 +181,17 @@ static void remember(struct world *w, unsigned int number, long result)
 	trace->last[at].result = result;
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
 void live(struct world *w, unsigned int calls)
 {
+	uint64_t start = 0;
 	unsigned int number;
 	long result;
 
@@ -192,7 +202,11 @@ void live(struct world *w, unsigned int calls)
 		w->random = random_mix(w->seed, w->index);
 		op = some_op(w, &number);
 		remember(w, number, -1000);	/* under way */
+		if (w->times)
+			start = cpu_ns();
 		result = op->perform(w);
+		if (w->times)
+			add(&w->shared->op[number].ns, cpu_ns() - start);
 		add(&w->shared->op[number].calls, 1);
 		if (result >= 0)
 			add(&w->shared->op[number].successes, 1);

@@ -50,7 +50,7 @@ struct op;
 /* Written by all processes of the run. */
 struct shared {
 	struct {
-		uint64_t calls, successes;
+		uint64_t calls, successes, ns;	/* of CPU time, where times are asked for */
 	} op[OPS_MAX];
 	uint64_t lives, kills, forks;
 	uint64_t bytes_looked_at;	/* of fresh regions, for foreign ones */
@@ -72,7 +72,7 @@ struct world {
 	uint64_t seed;			/* of this process: run, worker, life */
 	uint64_t random;
 	unsigned int worker, life, index, depth;
-	bool verbose, knobs;
+	bool verbose, times, knobs;
 	struct shared *shared;
 	struct slot slots[SLOTS];
 	struct area areas[AREAS];
