@@ -10,6 +10,7 @@
 #define HUGEPIN_INTERNAL_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,6 +88,9 @@ int hpi_sys_read_field(const char *path, const char *key, char *buffer, size_t s
 
 /* @name is static text of at most 15 characters. 0, or -errno with the text set; the thread is to be joined. */
 int hpi_thread_start(const char *name, void (*fn)(void *arg), void *arg, pthread_t *out);
+struct hpi_topology;
+/* CPUs that the process may use on the node that the calling thread runs on; an error, without a text: not known. */
+int hpi_thread_cpus_near(const char *root, const struct hpi_topology *topology, cpu_set_t *out);
 
 /* ---- size.c: numbers from text, whole or not at all, under any locale ---- */
 
@@ -372,16 +376,22 @@ struct hpi_mapping {
 };
 /* mmap of zero-filled or file memory, over a reservation if @addr is given, which comes back on failure. */
 int hpi_mapping_place(void *addr, uint64_t bytes, int flags, int fd, void **out);
-/* Makes fresh memory resident, or -ENOMEM, -EFAULT (pages ran out where a touch would be SIGBUS). */
-int hpi_mapping_populate(void *addr, uint64_t bytes);
-/* Makes the entries of a region's mapping, whose pages exist; contents are kept. */
-int hpi_mapping_populate_region(void *addr, uint64_t bytes, bool writable);
 /* Node of all the pages (of @page_bytes each), -1 if they differ or the kernel does not tell. */
 int hpi_mapping_node(const void *addr, uint64_t bytes, uint64_t page_bytes);
 /* Takes back what hpi_mapping_place() did, in an error path: the error text stays as it is. */
 void hpi_mapping_undo(void *addr, uint64_t bytes, bool reserve);
 /* The unmap of every provider: a reservation is put in place without a gap that another thread could map into. */
 int hpi_mapping_unmap(struct hugepin_context *ctx, struct hpi_mapping *mapping, bool reserve);
+
+/* ---- populate.c: pages there before anybody touches them ---- */
+
+/*
+ * Makes fresh memory in pages of @page_bytes resident, with register_threads threads: 0, or without an error text
+ * -ENOMEM or -EFAULT (pages ran out where a touch would be SIGBUS), then some of it may be.
+ */
+int hpi_populate(struct hugepin_context *ctx, void *addr, uint64_t bytes, uint64_t page_bytes);
+/* Makes the entries of a region's mapping, whose pages exist; contents are kept. */
+int hpi_populate_region(void *addr, uint64_t bytes, bool writable);
 
 /* ---- provider_*.c: sources of mapped memory ---- */
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What all providers do with address space: put a mapping in a reservation's place, prove that every page is there
- * before anybody touches it, tell the node, and leave no gap behind.
+ * What all providers do with address space: put a mapping in a reservation's place, tell the node of its pages, and
+ * leave no gap behind.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <numaif.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,53 +53,6 @@ int hpi_mapping_unmap(struct hugepin_context *ctx, struct hpi_mapping *mapping, 
 				 mapping->addr, strerror(-err));
 	hpi_sys_close(mapping->fd);
 	mapping->fd = -1;
-	return 0;
-}
-
-/* read(2) of zeroes stores them with the kernel's own copy, which answers EFAULT where a store of ours is a SIGBUS. */
-static int populate_by_read(char *addr, uint64_t bytes)
-{
-	int fd = hpi_sys_open("/dev/zero", O_RDONLY, 0);
-	int64_t got = 0;
-
-	if (fd < 0)
-		return fd;
-	while (bytes && got >= 0) {
-		got = hpi_sys_read(fd, addr, bytes < HPI_1G ? bytes : HPI_1G);
-		if (got == 0)
-			got = -EIO;
-		if (got > 0) {
-			addr += got;
-			bytes -= (uint64_t)got;
-		}
-	}
-	hpi_sys_close(fd);
-	return got < 0 ? (int)got : 0;
-}
-
-/* EINVAL: before Linux 5.14; the others: a filter of system calls that does not know the advice. */
-static bool cannot_populate(int err)
-{
-	return err == -EINVAL || err == -ENOSYS || err == -EPERM || err == -EACCES;
-}
-
-int hpi_mapping_populate(void *addr, uint64_t bytes)
-{
-	int err = hpi_sys_madvise(addr, bytes, MADV_POPULATE_WRITE);
-
-	return cannot_populate(err) ? populate_by_read(addr, bytes) : err;
-}
-
-int hpi_mapping_populate_region(void *addr, uint64_t bytes, bool writable)
-{
-	const volatile char *p = addr;
-	uint64_t i;
-	int err = hpi_sys_madvise(addr, bytes, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-
-	if (!cannot_populate(err))
-		return err;
-	for (i = 0; i < bytes; i += 4096)
-		(void)p[i];
 	return 0;
 }
 

@@ -207,7 +207,8 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.default_value = "4",
 		.min = "1",
 		.max = "64",
-		.doc = "How many threads register the chunks of one range side by side. They live for that call only.",
+		.doc = "How many threads side by side register the chunks of one range, and zero memory that does not come "
+		       "from the reserve. They live for that call only.",
 	},
 	[HPI_OPT_RAISE_MEMLOCK] = {
 		OWN("raise_memlock"),

@@ -28,7 +28,7 @@ static int map(struct hugepin_context *ctx, const struct hpi_request *request, s
 				 strerror(-err));
 	err = hpi_policy_apply(request->policy, &ctx->topology, addr, request->bytes);
 	if (!err) {
-		err = hpi_mapping_populate(addr, request->bytes);
+		err = hpi_populate(ctx, addr, request->bytes, page_bytes);
 		if (err)
 			err = hpi_error(err == -EFAULT ? -ENOMEM : err, "base: no memory for %llu bytes: %s",
 					(unsigned long long)request->bytes, strerror(-err));

@@ -108,7 +108,7 @@ static int fill(struct hugepin_context *ctx, const struct hpi_request *request, 
 		hpi_mapping_undo(*addr, request->bytes, request->addr);
 		return err;
 	}
-	err = hpi_mapping_populate(*addr, request->bytes);
+	err = hpi_populate(ctx, *addr, request->bytes, size->bytes);
 	if (!err)
 		return 0;
 	/* Numbers afterwards, and of an empty file: what this call itself had taken is free again. */

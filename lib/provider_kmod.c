@@ -53,7 +53,7 @@ static int map_region(const struct hpi_request *request, struct hpi_mapping *map
 	if (err)
 		return hpi_error(err, "kmod: mapping a region of %llu bytes at %p: %s",
 				 (unsigned long long)mapping->bytes, request->addr, strerror(-err));
-	err = hpi_mapping_populate_region(mapping->addr, mapping->bytes, true);
+	err = hpi_populate_region(mapping->addr, mapping->bytes, true);
 	if (!err)
 		return 0;
 	hpi_mapping_undo(mapping->addr, mapping->bytes, request->addr);

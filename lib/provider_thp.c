@@ -129,14 +129,14 @@ static uint64_t count_huge(const void *addr, uint64_t bytes)
 
 /* ---- the provider ---- */
 
-static int fill(void *addr, uint64_t bytes, uint64_t *huge)
+static int fill(struct hugepin_context *ctx, void *addr, uint64_t bytes, uint64_t *huge)
 {
 	int err = hpi_sys_madvise(addr, bytes, MADV_HUGEPAGE);
 
 	if (err)
 		return hpi_error(-ENODEV, "thp: madvise(MADV_HUGEPAGE) of %llu bytes: %s", (unsigned long long)bytes,
 				 strerror(-err));
-	err = hpi_mapping_populate(addr, bytes);
+	err = hpi_populate(ctx, addr, bytes, HPI_2M);
 	if (err)
 		return hpi_error(err == -EFAULT ? -ENOMEM : err, "thp: no memory for %llu bytes: %s",
 				 (unsigned long long)bytes, strerror(-err));
@@ -192,7 +192,7 @@ static int map(struct hugepin_context *ctx, const struct hpi_request *request, s
 		return hpi_error(err, "thp: mapping %llu bytes: %s", (unsigned long long)request->bytes, strerror(-err));
 	err = hpi_policy_apply(request->policy, &ctx->topology, addr, request->bytes);
 	if (!err)
-		err = fill(addr, request->bytes, &huge);
+		err = fill(ctx, addr, request->bytes, &huge);
 	if (err) {
 		hpi_mapping_undo(addr, request->bytes, request->addr);
 		return err;

@@ -406,7 +406,7 @@ int hugepin_region_map(struct hugepin_region *region, uint64_t offset, uint64_t 
 			   &area->addr);
 	if (!err && flags & HUGEPIN_MAP_POPULATE) {
 		/* not MAP_POPULATE: mmap does not tell when it fails */
-		err = hpi_mapping_populate_region(area->addr, bytes, writable);
+		err = hpi_populate_region(area->addr, bytes, writable);
 		if (err)
 			hpi_mapping_undo(area->addr, bytes, false);
 	}

@@ -6,8 +6,10 @@
  * hold, and a worker pinned to one CPU does not share it with a helper that it happened to start.
  */
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,4 +63,44 @@ int hpi_thread_start(const char *name, void (*fn)(void *arg), void *arg, pthread
 		return 0;
 	free(start);
 	return hpi_error(-err, "starting the thread %s: %s", name, strerror(err));
+}
+
+/* CPUs are listed as nodes are: "0-31,64-95". */
+static int cpus_of_node(const char *root, int node, cpu_set_t *out)
+{
+	char path[PATH_MAX], text[8192];
+	struct hpi_nodes cpus;
+	unsigned int cpu;
+	int err;
+
+	CPU_ZERO(out);
+	if ((size_t)snprintf(path, sizeof(path), "%s/sys/devices/system/node/node%d/cpulist", root, node) >= sizeof(path))
+		return -ENAMETOOLONG;
+	err = hpi_sys_read_file(path, text, sizeof(text));
+	if (!err)
+		err = hpi_nodes_parse(text, &cpus);
+	for (cpu = 0; !err && cpu < HPI_NODES_MAX && cpu < CPU_SETSIZE; cpu++)
+		if (hpi_nodes_has(&cpus, cpu))
+			CPU_SET(cpu, out);
+	return err;
+}
+
+int hpi_thread_cpus_near(const char *root, const struct hpi_topology *topology, cpu_set_t *out)
+{
+	int node = hpi_topology_local_node(), err;
+	cpu_set_t process;
+
+	if (sched_getaffinity(getpid(), sizeof(process), &process))
+		return -errno;
+	if (topology->count == 1) {
+		*out = process;
+		return 0;
+	}
+	if (node < 0)
+		return -ENODEV;
+	err = cpus_of_node(root, node, out);
+	if (err)
+		return err;
+	CPU_AND(out, out, &process);
+	return 0;
 }

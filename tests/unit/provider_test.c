@@ -333,9 +333,9 @@ static void test_populating_without_pages_is_an_error_not_a_signal(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(hpi_sys_ftruncate(fd, HPI_2M), 0);
 	assert_int_equal(hpi_mapping_place(NULL, HPI_2M, MAP_SHARED | MAP_NORESERVE, fd, &p), 0);
-	assert_int_equal(hpi_mapping_populate(p, HPI_2M), -EFAULT);
+	assert_int_equal(hpi_populate(ctx, p, HPI_2M, HPI_2M), -EFAULT);
 	fail_at("madvise", EINVAL);
-	assert_int_equal(hpi_mapping_populate(p, HPI_2M), -EFAULT);
+	assert_int_equal(hpi_populate(ctx, p, HPI_2M, HPI_2M), -EFAULT);
 	hpi_mapping_undo(p, HPI_2M, false);
 	close(fd);
 }

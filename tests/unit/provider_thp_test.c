@@ -167,7 +167,7 @@ static void a_neighbours_huge_pages_are_not_ours(void **state)
 	need_thp();
 	assert_int_equal(hpi_mapping_place(at + BYTES / 2, BYTES / 2, MAP_PRIVATE | MAP_ANONYMOUS, -1, &half), 0);
 	assert_int_equal(madvise(half, BYTES / 2, MADV_HUGEPAGE), 0);
-	assert_int_equal(hpi_mapping_populate(half, BYTES / 2), 0);
+	assert_int_equal(hpi_populate(ctx, half, BYTES / 2, HPI_2M), 0);
 	fail_at("pagemap", ENOTTY, 0);
 	{
 		const struct hpi_request request = { .bytes = BYTES / 2, .classes = HUGEPIN_CLASSES_2M, .policy = &local,
