@@ -176,8 +176,8 @@ enum hpi_option_id {
 	HPI_OPT_REGISTER_CHUNK,			/* bytes a registration call */
 	HPI_OPT_REGISTER_THREADS,
 	HPI_OPT_RAISE_MEMLOCK,			/* soft limit up to the hard one */
-	HPI_OPT_SCRUB,				/* read by hugepinctl and the boot unit */
-	HPI_OPT_LOG_LEVEL,			/* none, then as enum hugepin_log_level; read by programs */
+	HPI_OPT_SCRUB,				/* read by hugepin-boot, in the environment */
+	HPI_OPT_LOG_LEVEL,			/* none, then as enum hugepin_log_level; read by the shim */
 	HPI_OPT_PADDLE_ALLOCATOR_STRATEGY,	/* naive_best_fit auto_growth */
 	HPI_OPT_PADDLE_FRACTION_CPU,
 	HPI_OPT_PADDLE_INITIAL_CPU_MB,

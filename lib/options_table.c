@@ -224,19 +224,19 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.environment = "HUGEPIN_SCRUB",
 		.type = HPI_TYPE_BOOL,
 		.default_value = "true",
-		.doc = "Whether the module zeroes free pages in the background. Read by the boot unit and hugepinctl, "
-		       "which set the module's knob scrub/enabled; a program's own pools do not look at it. Memory is "
-		       "handed out zeroed either way: with false, the one who takes it waits.",
+		.doc = "Whether the module zeroes free pages in the background, for the whole host: hugepin-boot sets the "
+		       "module's knob scrub/enabled to it, where /etc/hugepin.conf has no line scrub. Pools do not look "
+		       "at it: memory is handed out zeroed either way; with false, the one who takes it waits.",
 	},
 	[HPI_OPT_LOG_LEVEL] = {
 		OWN("log_level"),
 		.environment = "HUGEPIN_LOG_LEVEL",
 		.type = HPI_TYPE_CHOICE,
 		.choices = "none|error|warning|info|debug",
-		.default_value = "warning",
-		.doc = "What hugepin's own programs print of the library's log: lines of this level and of those "
-		       "before it. The library itself never prints; a program that has called hugepin_log_set() has "
-		       "its own level.",
+		.default_value = "none",
+		.doc = "What hugepinctl run prints of the library's log, on the program's standard error: lines of this level "
+		       "and of those before it. The library itself never prints; a program that calls hugepin_log_set() "
+		       "has its own level from then on.",
 	},
 };
 

@@ -67,6 +67,23 @@ touch 'evil:2M:4'
 with "${ids}reserve = *:2M:4\n"
 check 'a star is no file name' [ $status -eq 0 ]
 
+with "${ids}user_limit_percent = 75\nscrub = off\nscrub_throttle = 200\n"
+check 'knobs' prints "$default
+user_limit_percent 75
+scrub off
+scrub_throttle 200"
+export HUGEPIN_SCRUB=0
+with "$ids"
+check 'scrubbing as an option of the library' prints "$default
+scrub off"
+with "${ids}scrub = on\n"
+check 'the file goes before the environment' prints "$default
+scrub on"
+export HUGEPIN_SCRUB=of
+with "$ids"
+check 'an option that is neither on nor off' refuses 'HUGEPIN_SCRUB = of is none of 0, 1, true'
+unset HUGEPIN_SCRUB
+
 with "${ids}wait = 5\nwait = 6\n"
 check 'a key that comes twice' refuses "$conf:3: wait is set a second time"
 with "${ids}nr = 5\n"

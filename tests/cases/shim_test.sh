@@ -215,6 +215,16 @@ processes() {
 		sh "$programs/early"
 	check 'leave twenty whole lines' [ "$(grep -cE '^hugepin: early\[.* passed on$' "$report")" -eq 20 ]
 	check 'a relative report follows no chdir' in_other_directory
+	export HUGEPIN_HOST_LADDER=hugetlb:1G,base
+	check 'the log is not printed' works --host-threshold 1M -- "$programs/heap"
+	export HUGEPIN_LOG_LEVEL=warning
+	check 'unless asked for' ends 0 "$ctl" run --quiet --host-threshold 1M -- "$programs/heap"
+	check 'a smaller page is told with its reason' \
+		says "$err" '^hugepin: heap\[[0-9]+\]: warning: host pool: fell back to rung 2 of its ladder, base .* hugetlb: '
+	check 'and no more than asked for' sh -c '! grep -v "\]: warning: " "$1"' sh "$err"
+	check 'a file behind the number has none of it' log_goes_nowhere
+	unset HUGEPIN_LOG_LEVEL
+	export HUGEPIN_HOST_LADDER=hugetlb:2M,base
 	check 'quiet is quiet' ends 0 "$ctl" run --quiet --host-threshold 1M -- "$programs/heap"
 	check 'on standard error' [ ! -s "$err" ]
 	check 'by default it is told there' ends 0 "$ctl" run --host-threshold 1M -- "$programs/heap"
@@ -234,6 +244,11 @@ in_other_directory() {
 replaced_stderr() {
 	ends 0 "$ctl" run --host-threshold 1M -- sh -c "exec '$programs/heap' 2>'$work/other'" && [ -s "$work/other" ] &&
 		ends 0 "$ctl"  run --report - -- bash -c "exec 2>'$work/data'; true" && [ ! -s "$work/data" ]
+}
+
+log_goes_nowhere() {
+	ends 0 "$ctl" run --quiet --host-threshold 1M -- bash -c "exec 2>'$work/log'; x=\$(printf %04000000d 0)" &&
+		[ ! -s "$work/log" ]
 }
 
 python_workers() {

@@ -91,6 +91,29 @@ no_context:
 	hugepin_options_destroy(options);
 }
 
+static void tell(enum hugepin_log_level level, const char *line, void *arg)
+{
+	static const char *const names[] = { "error", "warning", "info", "debug" };
+
+	(void)arg;
+	if (stderr_is_still())
+		say("%s: %s", names[level], line);
+}
+
+static void log_as_asked(struct hugepin_options *options)
+{
+	static const char *const levels[] = { "none", "error", "warning", "info", "debug" };
+	struct hugepin_option_info info = { .size = sizeof(info) };
+	unsigned int i = 0;
+
+	if (hugepin_options_get(options, "log_level", &info))
+		return;
+	while (i < 4 && strcmp(info.value, levels[i]))
+		i++;
+	if (i)
+		hugepin_log_set(tell, NULL, i - 1);
+}
+
 static int make(struct pool *pool)
 {
 	struct hugepin_options *options;
@@ -100,14 +123,16 @@ static int make(struct pool *pool)
 	if (err)
 		return err;
 	err = hugepin_options_load_environment(options);
-	if (!err)
+	if (!err) {
+		load_hugetlb_now();
+		log_as_asked(options);
 		err = choose(pool, options);
+	}
 	if (!err)
 		err = hugepin_context_create(options, &pool->ctx);
 	hugepin_options_destroy(options);
 	if (err)
 		return err;
-	load_hugetlb_now();
 	err = hugepin_pool_create(pool->ctx, pool->kind, &pool->pool);
 	if (err) {
 		snprintf(pool->reason, sizeof(pool->reason), "%s", hugepin_error());

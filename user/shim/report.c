@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shim.h"
@@ -19,9 +18,6 @@ struct line {
 	char text[4096];
 	size_t length;
 };
-
-static struct stat stderr_then;		/* another file may be behind the number by the end */
-static bool stderr_known;
 
 static void __attribute__((format(printf, 2, 3))) add(struct line *line, const char *format, ...)
 {
@@ -206,14 +202,6 @@ static bool add_host(struct line *line)
 
 /* ---- writing ---- */
 
-static bool is_stderr_still(void)
-{
-	struct stat now;
-
-	return stderr_known && !fstat(STDERR_FILENO, &now) && now.st_dev == stderr_then.st_dev &&
-	       now.st_ino == stderr_then.st_ino;
-}
-
 /* One write to a file opened for appending: lines of several processes do not mix. */
 static void put(const struct line *line, const char *path)
 {
@@ -221,7 +209,7 @@ static void put(const struct line *line, const char *path)
 
 	if (path)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	else if (!is_stderr_still())
+	else if (!stderr_is_still())
 		return;
 	if (fd < 0)
 		return;
@@ -248,11 +236,6 @@ static __attribute__((destructor)) void report(void)
 	line.text[line.length < sizeof(line.text) - 1 ? line.length++ : line.length - 1] = '\n';
 	if (wanted || anything)
 		put(&line, wanted && strcmp(wanted, "-") ? wanted : NULL);
-}
-
-static __attribute__((constructor)) void start(void)
-{
-	stderr_known = !fstat(STDERR_FILENO, &stderr_then);
 }
 
 /* ---- a child of a fork ---- */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shim.h"
@@ -17,7 +18,7 @@ struct settings settings = { .threshold = THRESHOLD_MIN };
 
 void say(const char *format, ...)
 {
-	char line[512];
+	char line[1280];		/* the library's are up to 1023 bytes */
 	va_list args;
 	int length = snprintf(line, sizeof(line), "hugepin: %s[%d]: ", program_invocation_short_name, (int)getpid());
 
@@ -32,6 +33,23 @@ void say(const char *format, ...)
 	line[length++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;		/* there is nobody to tell */
+}
+
+static struct stat stderr_then;
+
+/* At the first allocation or, where there was none, before main(). */
+static __attribute__((constructor)) void remember_stderr(void)
+{
+	if (!stderr_then.st_mode && fstat(STDERR_FILENO, &stderr_then))
+		stderr_then.st_mode = 0;
+}
+
+bool stderr_is_still(void)
+{
+	struct stat now;
+
+	return stderr_then.st_mode && !fstat(STDERR_FILENO, &now) && now.st_dev == stderr_then.st_dev &&
+	       now.st_ino == stderr_then.st_ino;
 }
 
 /* Decimal digits only, as hugepinctl writes them. */
@@ -88,6 +106,7 @@ void settings_read(void)
 	if (done || !environ)
 		return;
 	done = true;
+	remember_stderr();
 	threshold = getenv(ENV_THRESHOLD);
 	children = getenv(ENV_CHILDREN);
 	preload = getenv("LD_PRELOAD");

@@ -43,6 +43,8 @@ struct settings {
 };
 extern struct settings settings;
 void settings_read(void);		/* idempotent; does nothing before there is an environment */
+/* The program may have put another file behind the number since it began: that is not written to unasked. */
+bool stderr_is_still(void);
 /* A line on standard error, without allocating. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
