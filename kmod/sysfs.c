@@ -39,9 +39,10 @@ static int parse_knob(const char *buf, u64 max, u64 *out)
 
 /* ---- nodeN/hugepages-<kB>kB/ ---- */
 
+/* What a write of it is about: a faulty page is of no use to anybody, and is made up for by the next write. */
 static ssize_t nr_hugepages_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", hugepin_reserve_total(to_reserve(kobj)));
+	return sysfs_emit(buf, "%llu\n", hugepin_reserve_usable(to_reserve(kobj)));
 }
 
 static ssize_t nr_hugepages_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count)

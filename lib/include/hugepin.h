@@ -230,8 +230,8 @@ struct hugepin_reserve_info {
 int hugepin_reserve_at(struct hugepin_context *ctx, size_t position, struct hugepin_reserve_info *info);
 
 /**
- * hugepin_reserve_set - make the reserve of one node and class hold @pages
- * @got: set to what it holds afterwards, also on failure; NULL if the caller does not care
+ * hugepin_reserve_set - make the reserve of one node and class hold @pages, faulty ones not counted
+ * @got: set to what it holds so afterwards, also on failure; NULL if the caller does not care
  *
  * Needs the right to write the module's knobs (root). Can take long; a signal ends it with -EINTR. A shortfall keeps
  * what was got: it is for the caller to give it back.

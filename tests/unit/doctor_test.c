@@ -147,6 +147,7 @@ static void a_reserve_that_is_short_is_told_with_numbers(void **state)
 	examine_reserve(&doctor, &view);
 	assert_found(&doctor, HEALTH_WARN, "classes", "1G pages are absent: this kernel cannot", "6.12");
 	assert_found(&doctor, HEALTH_WARN, "reserve", "node 0: 1G: asked 4, got 3", "hugepinctl explain 0");
+	assert_found(&doctor, HEALTH_WARN, "reserve", "node 0: 2M: asked 9, got 7", "hugepinctl explain 0");
 	assert_found(&doctor, HEALTH_WARN, "reserve", "2 faulty pages", "kernel log");
 	assert_found(&doctor, HEALTH_OK, "reserve", "node 0: 2M: a user may hold 50 %", "");
 	assert_found(&doctor, HEALTH_WARN, "reserve", "node 0: 1G: a user may hold 0 %", "user_limit_percent");

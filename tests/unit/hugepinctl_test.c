@@ -183,7 +183,7 @@ static void reserve_plans_exactly_the_nodes_named(void **state)
 	assert_int_equal(plan_text(plan_reserve, &now, "4:2M:75,0:2M:25", &plan, &why), 0);
 	assert_int_equal(plan.count, 2);
 	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_2M, 100, 25);
-	expect_change(&plan.changes[1], 4, HUGEPIN_PAGES_2M, 10, 75);
+	expect_change(&plan.changes[1], 4, HUGEPIN_PAGES_2M, 9, 75);	/* one of 10 is faulty */
 	plan_free(&plan);
 }
 
@@ -197,13 +197,13 @@ static void reserve_gives_back_first_and_takes_1g_before_2m(void **state)
 	assert_int_equal(plan.count, 3);
 	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_1G, 4, 5);
 	expect_change(&plan.changes[1], 0, HUGEPIN_PAGES_2M, 100, 105);
-	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 10, 15);
+	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 9, 14);
 	plan_free(&plan);
 
 	assert_int_equal(plan_text(plan_reserve, &now, "4:2M:20,0:1G:5,0:2M:9", &plan, &why), 0);
 	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_2M, 100, 9);
 	expect_change(&plan.changes[1], 0, HUGEPIN_PAGES_1G, 4, 5);
-	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 10, 20);
+	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 9, 20);
 	plan_free(&plan);
 }
 
@@ -215,14 +215,14 @@ static void release_plans_down_to_what_is_not_free(void **state)
 	(void)state;
 	assert_int_equal(plan_text(plan_release, &now, "0:2M:100,4:2M:4", &plan, &why), 0);
 	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_2M, 100, 0);
-	expect_change(&plan.changes[1], 4, HUGEPIN_PAGES_2M, 10, 6);
+	expect_change(&plan.changes[1], 4, HUGEPIN_PAGES_2M, 9, 5);
 	plan_free(&plan);
 
 	assert_int_equal(plan_release_all(&now, &plan, &why), 0);
 	assert_int_equal(plan.count, 3);
 	expect_change(&plan.changes[0], 0, HUGEPIN_PAGES_1G, 4, 3);
 	expect_change(&plan.changes[1], 0, HUGEPIN_PAGES_2M, 100, 0);
-	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 10, 6);
+	expect_change(&plan.changes[2], 4, HUGEPIN_PAGES_2M, 9, 5);
 	plan_free(&plan);
 }
 
@@ -244,7 +244,7 @@ static void plan_refuses_with_numbers_what_cannot_be(void **state)
 		{ plan_reserve, &no_1g, "*:1G:4", -EOPNOTSUPP, "this kernel cannot" },
 		{ plan_reserve, &now, "0:1G:8,*:1G:9", -EINVAL, "node 0: 1G is named twice" },
 		{ plan_reserve, &now, "*:2M:8,0:2M:+1", -EINVAL, "node 0: 2M is named twice" },
-		{ plan_reserve, &now, "0:1G:2", -EBUSY, "2 pages: 3 of 4 are not free (2 in use, 1 quarantined, 0 p" },
+		{ plan_reserve, &now, "0:1G:2", -EBUSY, "2 pages: 3 of 4 are not free (2 in use, 1 quarantined)" },
 		{ plan_reserve, &now, "0:1G:+17179869180", -EOVERFLOW, "4 + 17179869180 pages" },
 		{ plan_release, &now, "0:1G:2", -EBUSY, "asked to give back 2, free 1 of 4 (2 in use, 1 quarantined" },
 		{ plan_release, &now, "4:2M:11", -EBUSY, "asked to give back 11, free 4 of 10" },

@@ -189,9 +189,9 @@ static void examine_entry(struct doctor *doctor, const struct hugepin_reserve_in
 	const char *class = class_name(info->page_class);
 	uint64_t percent = 100;
 
-	if (info->asked_pages > info->total_pages) {
+	if (pages_short(info)) {
 		found(doctor, HEALTH_WARN, "reserve", "node %d: %s: asked %" PRIu64 ", got %" PRIu64, info->node, class,
-		      info->asked_pages, info->total_pages);
+		      info->asked_pages, pages_usable(info));
 		advice(doctor, "hugepinctl explain %d", info->node);
 	} else if (info->total_pages) {
 		found(doctor, HEALTH_OK, "reserve", "node %d: %s: %" PRIu64 " page%s, %" PRIu64 " free", info->node,
@@ -208,7 +208,7 @@ static void examine_entry(struct doctor *doctor, const struct hugepin_reserve_in
 	found(doctor, percent ? HEALTH_OK : HEALTH_WARN, "reserve", "node %d: %s: a user may hold %" PRIu64 " %% of it",
 	      info->node, class, percent);
 	if (!percent)
-		advice(doctor, "no user but root gets any: raise user_limit_percent");
+		advice(doctor, "nobody gets any, root included: raise user_limit_percent");
 }
 
 void examine_reserve(struct doctor *doctor, const struct reserve_view *view)

@@ -125,6 +125,15 @@ static inline uint64_t pages_free(const struct hugepin_reserve_info *info)
 {
 	return info->clean_pages + info->dirty_pages;
 }
+/* What nr_hugepages reads and is written as: a faulty page is of no use. */
+static inline uint64_t pages_usable(const struct hugepin_reserve_info *info)
+{
+	return info->total_pages - info->poisoned_pages;
+}
+static inline bool pages_short(const struct hugepin_reserve_info *info)
+{
+	return info->asked_pages > pages_usable(info);
+}
 /*
  * Lets one command at a time change the reserve, so that what one gives back on failure is not another's. Held until
  * the process ends. -EINTR when a signal ends the wait. Where no lock file can be made there is no lock: 0.
@@ -143,7 +152,7 @@ enum change_state {
 struct change {
 	int node;
 	enum hugepin_class page_class;
-	uint64_t before;		/* pages held */
+	uint64_t before;		/* pages held, faulty ones apart, here and below */
 	uint64_t target;		/* pages to hold */
 	uint64_t got;			/* most that was reached towards @target */
 	uint64_t now;			/* held afterwards */

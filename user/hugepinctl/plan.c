@@ -47,18 +47,18 @@ static int target_reserve(const struct hugepin_reserve_info *info, const struct 
 			  struct message *why)
 {
 	uint64_t max = UINT64_MAX / class_bytes(info->page_class);
-	uint64_t stuck = info->total_pages - pages_free(info);
+	uint64_t usable = pages_usable(info), stuck = usable - pages_free(info);
 
-	if (spec->relative && spec->count > max - info->total_pages)
+	if (spec->relative && spec->count > max - usable)
 		return message_set(why, -EOVERFLOW, "node %d: %s: %" PRIu64 " + %" PRIu64 " pages cannot be counted",
-				   info->node, class_name(info->page_class), info->total_pages, spec->count);
-	change->target = spec->relative ? info->total_pages + spec->count : spec->count;
+				   info->node, class_name(info->page_class), usable, spec->count);
+	change->target = spec->relative ? usable + spec->count : spec->count;
 	if (change->target < stuck)
 		return message_set(why, -EBUSY,
 				   "node %d: %s: cannot go down to %" PRIu64 " pages: %" PRIu64 " of %" PRIu64
-				   " are not free (%" PRIu64 " in use, %" PRIu64 " quarantined, %" PRIu64 " poisoned)",
-				   info->node, class_name(info->page_class), change->target, stuck, info->total_pages,
-				   info->in_use_pages, info->quarantined_pages, info->poisoned_pages);
+				   " are not free (%" PRIu64 " in use, %" PRIu64 " quarantined)",
+				   info->node, class_name(info->page_class), change->target, stuck, usable,
+				   info->in_use_pages, info->quarantined_pages);
 	return 0;
 }
 
@@ -72,7 +72,7 @@ static int target_release(const struct hugepin_reserve_info *info, const struct 
 				   info->node, class_name(info->page_class), spec->count, pages_free(info),
 				   info->total_pages, info->in_use_pages, info->quarantined_pages,
 				   info->poisoned_pages);
-	change->target = info->total_pages - spec->count;
+	change->target = pages_usable(info) - spec->count;
 	return 0;
 }
 
@@ -93,9 +93,9 @@ static int add_change(struct plan *plan, const struct hugepin_reserve_info *info
 	*change = (struct change){
 		.node = info->node,
 		.page_class = info->page_class,
-		.before = info->total_pages,
-		.got = info->total_pages,
-		.now = info->total_pages,
+		.before = pages_usable(info),
+		.got = pages_usable(info),
+		.now = pages_usable(info),
 	};
 	err = target(info, spec, change, why);
 	if (!err)

@@ -75,7 +75,7 @@ static void add_row(struct table *table, const char *node, const struct hugepin_
 
 	table_cell(table, STYLE_PLAIN, "%s", node);
 	table_cell(table, STYLE_PLAIN, "%s", class_name(info->page_class));
-	add_count(table, info->asked_pages, info->asked_pages > info->total_pages ? STYLE_YELLOW : STYLE_PLAIN);
+	add_count(table, info->asked_pages, pages_short(info) ? STYLE_YELLOW : STYLE_PLAIN);
 	add_count(table, info->total_pages, STYLE_PLAIN);
 	add_count(table, info->clean_pages, STYLE_GREEN);
 	add_count(table, info->dirty_pages, STYLE_YELLOW);
@@ -165,10 +165,10 @@ static void print_notes(const struct snapshot *now, const struct look *look, FIL
 	for (size_t i = 0; i < now->count; i++) {
 		const struct hugepin_reserve_info *info = &now->entries[i];
 
-		if (info->asked_pages > info->total_pages)
+		if (pages_short(info))
 			fprintf(out, "%snode %d: %s: asked %" PRIu64 ", got %" PRIu64 "%s\n",
 			       style_on(STYLE_YELLOW, look->colour), info->node, class_name(info->page_class),
-			       info->asked_pages, info->total_pages, style_off(STYLE_YELLOW, look->colour));
+			       info->asked_pages, pages_usable(info), style_off(STYLE_YELLOW, look->colour));
 	}
 	for (int c = CLASS_LAST; c >= CLASS_FIRST; c--)
 		if (now->absent[c])
