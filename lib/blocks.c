@@ -104,6 +104,7 @@ int hugepin_free_batch(struct hugepin_pool *pool, void *const ptrs[], size_t cou
 
 struct hugepin_blocks {
 	struct hugepin_pool *pool;
+	struct hugepin_blocks *next;		/* of the pool's */
 	char *memory;
 	uint64_t block_bytes;
 	size_t count;
@@ -147,6 +148,42 @@ no_memory:
 	return hpi_error(-ENOMEM, "%s pool: no memory to book %zu blocks", hpi_pool_name(pool), count);
 }
 
+/*
+ * The first block has the address of the pool's that all are cut from, which the pool takes from nobody else then: to it,
+ * no address here is a block.
+ */
+bool hpi_blocks_own_any(const struct hugepin_pool *pool, const void *ptr)
+{
+	const struct hugepin_blocks *blocks;
+
+	for (blocks = pool->blocks; blocks; blocks = blocks->next)
+		if (blocks->memory == ptr)
+			return true;
+	return false;
+}
+
+static void link_to_pool(struct hugepin_blocks *blocks)
+{
+	struct hugepin_pool *pool = blocks->pool;
+
+	hpi_pool_lock(pool);
+	blocks->next = pool->blocks;
+	pool->blocks = blocks;
+	hpi_pool_unlock(pool);
+}
+
+static void unlink_from_pool(struct hugepin_blocks *blocks)
+{
+	struct hugepin_pool *pool = blocks->pool;
+	struct hugepin_blocks **at = &pool->blocks;
+
+	hpi_pool_lock(pool);
+	while (*at != blocks)
+		at = &(*at)->next;
+	*at = blocks->next;
+	hpi_pool_unlock(pool);
+}
+
 int hugepin_blocks_create(struct hugepin_pool *pool, uint64_t block_bytes, size_t count, struct hugepin_blocks **out)
 {
 	struct hugepin_blocks *blocks = NULL;
@@ -162,13 +199,15 @@ int hugepin_blocks_create(struct hugepin_pool *pool, uint64_t block_bytes, size_
 	err = open_books(pool, hpi_round_up(block_bytes, HPI_POOL_GRAIN), count, &blocks);
 	if (err)
 		return err;
-	blocks->memory = hugepin_alloc(pool, bytes, 0);
+	/* More aligned than what caches keep: freeing such a block is never so quick that hpi_blocks_own() is not asked. */
+	blocks->memory = hugepin_alloc_aligned(pool, 2 * HPI_POOL_GRAIN, bytes, 0);
 	if (!blocks->memory) {
 		err = -errno;
 		free_books(blocks);
 		return err;
 	}
 	pthread_mutex_init(&blocks->lock, NULL);
+	link_to_pool(blocks);
 	*out = blocks;
 	return 0;
 }
@@ -190,9 +229,12 @@ int hugepin_blocks_destroy(struct hugepin_blocks *blocks)
 	if (in_use)
 		return hpi_error(-EBUSY, "%zu of %zu blocks of %llu bytes are in use", in_use, blocks->count,
 				 (unsigned long long)blocks->block_bytes);
+	unlink_from_pool(blocks);
 	err = hugepin_free(blocks->pool, blocks->memory);
-	if (err)
+	if (err) {
+		link_to_pool(blocks);
 		return err;
+	}
 	pthread_mutex_destroy(&blocks->lock);
 	free_books(blocks);
 	return 0;

@@ -172,6 +172,7 @@ struct hugepin_pool {
 	struct hpi_arena *zero_size;		/* over [nothing, nothing_end) */
 	struct hpi_extent *extents;		/* beside the window, for plans */
 	struct hugepin_plan *plans;		/* open ones; under growth */
+	struct hugepin_blocks *blocks;		/* open ones, of one size */
 	struct segment *segments;		/* ordered by address */
 	size_t segment_count, segment_room;
 	uint64_t leaving_bytes, registered_bytes;
@@ -377,6 +378,15 @@ struct hpi_retired {
 	struct hugepin_scope *scope;		/* it was taken in, or NULL */
 	bool kept;				/* nobody else has its place before the scope closes */
 };
+
+/* ---- blocks.c ---- */
+
+/* Of blocks of one size, the one that they are cut from is no user's to free or resize. Needs lock. */
+bool hpi_blocks_own_any(const struct hugepin_pool *pool, const void *ptr);
+static inline bool hpi_blocks_own(const struct hugepin_pool *pool, const void *ptr)
+{
+	return __builtin_expect(pool->blocks != NULL, 0) && hpi_blocks_own_any(pool, ptr);
+}
 
 /* ---- pool_fence.c: blocks behind fences; no locks held ---- */
 

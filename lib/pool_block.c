@@ -251,7 +251,7 @@ int hpi_block_free_booked(struct hugepin_pool *pool, void *ptr)
 			hpi_small_give(pool, &(struct block){ ptr, held });
 		return err;
 	}
-	err = hpi_arena_free(arena_of(pool, ptr), ptr);
+	err = hpi_blocks_own(pool, ptr) ? -EINVAL : hpi_arena_free(arena_of(pool, ptr), ptr);
 	if (!err)
 		pool->frees++;
 	return err;
@@ -276,7 +276,7 @@ int hpi_block_retire(struct hugepin_pool *pool, void *ptr, uint64_t *bytes)
 			pool->caches->retired_bytes += span->lot.bytes;
 		}
 	} else {
-		err = hpi_arena_retire(arena_of(pool, ptr), ptr, bytes);
+		err = hpi_blocks_own(pool, ptr) ? -EINVAL : hpi_arena_retire(arena_of(pool, ptr), ptr, bytes);
 		if (!err)
 			pool->frees++;
 	}
@@ -340,6 +340,8 @@ uint64_t hpi_block_bytes(struct hugepin_pool *pool, const void *ptr)
 	hpi_pool_lock(pool);
 	if (small_at(pool, ptr, &held))
 		bytes = is_in_use(held) ? *held - 1u : UINT64_MAX;
+	else if (hpi_blocks_own(pool, ptr))
+		bytes = UINT64_MAX;
 	else
 		bytes = hpi_arena_block_bytes(arena_of(pool, ptr), ptr);
 	hpi_pool_unlock(pool);
@@ -356,6 +358,8 @@ uint64_t hpi_block_usable(struct hugepin_pool *pool, const void *ptr)
 	span = small_at(pool, ptr, &held);
 	if (span) {
 		bytes = is_in_use(held) ? span->lot.bytes : UINT64_MAX;
+	} else if (hpi_blocks_own(pool, ptr)) {
+		bytes = UINT64_MAX;
 	} else {
 		bytes = hpi_arena_block_bytes(hpi_block_is_empty(pool, ptr) ? pool->zero_size : pool->arena, ptr);
 		if (bytes != UINT64_MAX)
@@ -388,6 +392,8 @@ static int resize(struct hugepin_pool *pool, void *ptr, uint64_t bytes, uint64_t
 	span = small_at(pool, ptr, &held);
 	if (span) {
 		err = resize_small(pool, span, held, bytes, old);
+	} else if (hpi_blocks_own(pool, ptr)) {
+		err = -EINVAL;
 	} else {
 		*old = hpi_arena_block_bytes(pool->arena, ptr);
 		err = hpi_arena_resize(pool->arena, ptr, bytes);

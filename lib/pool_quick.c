@@ -332,7 +332,7 @@ static inline int free_there(struct hugepin_pool *pool, struct cache *cache, voi
 
 	pool_lock_as(pool, cache);
 	cache_add_counts(cache);
-	err = hpi_arena_free(pool->arena, ptr);
+	err = hpi_blocks_own(pool, ptr) ? -EINVAL : hpi_arena_free(pool->arena, ptr);
 	if (likely(!err))
 		pool->frees++;
 	if (grow)

@@ -87,6 +87,40 @@ static void a_batch_with_a_wrong_address_frees_nothing(void **state)
 	end_pool(pool);
 }
 
+static void no_block_of_one_size_is_the_pools(void **state)
+{
+	static const uint64_t sizes[] = { 64, 4096, HPI_2M };	/* all together: small, kept by caches, large */
+	struct hugepin_pool *pool = small_pool();
+	struct hugepin_blocks *blocks;
+	void *p[4], *other;
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (k = 0; k < 40; k++)	/* by now a thread's cache keeps such blocks */
+			hugepin_free(pool, hugepin_alloc(pool, 4 * sizes[i], 0));
+		assert_int_equal(hugepin_blocks_create(pool, sizes[i], 4, &blocks), 0);
+		assert_int_equal(hugepin_blocks_take(blocks, 4, p), 0);
+		for (k = 0; k < 4; k++) {
+			assert_int_equal(hugepin_free(pool, p[k]), -EINVAL);
+			assert_int_equal(hugepin_free_after(pool, p[k], NULL, 0), -EINVAL);
+			assert_int_equal(hugepin_free_batch(pool, &p[k], 1), -EINVAL);
+			assert_null(hugepin_realloc(pool, p[k], 100));
+			assert_null(hugepin_realloc(pool, p[k], 0));
+			assert_int_equal(hugepin_usable_bytes(pool, p[k]), 0);
+		}
+		assert_int_equal(stats_of(pool).active_blocks, 1);
+		other = hugepin_alloc(pool, 4 * sizes[i], 0);
+		for (k = 0; k < 4; k++)
+			assert_ptr_not_equal(other, p[k]);
+		assert_int_equal(hugepin_free(pool, other), 0);
+		assert_int_equal(hugepin_blocks_give(blocks, 4, p), 0);
+		assert_int_equal(hugepin_blocks_destroy(blocks), 0);
+		assert_int_equal(stats_of(pool).active_blocks, 0);
+	}
+	end_pool(pool);
+}
+
 static struct hugepin_blocks_stats blocks_stats(struct hugepin_blocks *blocks)
 {
 	struct hugepin_blocks_stats stats = { .size = sizeof(stats) };
@@ -188,6 +222,7 @@ int main(void)
 		TEST(what_may_be_used_of_a_block_is_kept_when_it_moves),
 		TEST(a_batch_is_taken_whole_or_not_at_all),
 		TEST(a_batch_with_a_wrong_address_frees_nothing),
+		TEST(no_block_of_one_size_is_the_pools),
 		TEST(blocks_of_one_size_are_each_given_out_once),
 		TEST(a_wrong_block_of_one_size_gives_none_back),
 		TEST(sizes_that_cannot_be_and_missing_memory_are_refused_whole),
