@@ -12,7 +12,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "../kmod/uapi/hugepin.h"
 #include "internal.h"
@@ -230,39 +232,55 @@ static uint64_t locked_bytes(void)
 	return hpi_size_parse_uint(text, &kib) ? UINT64_MAX : kib << 10;
 }
 
-/* Of mlock()'s errors those that are the limit's. */
-static bool is_over_limit(uint64_t bytes, int err)
+static bool has_hole(const char *addr, uint64_t bytes)
 {
-	uint64_t locked = locked_bytes();
-	struct rlimit limit;
+	uint64_t piece = 4096 * (uint64_t)sysconf(_SC_PAGESIZE), now;
+	unsigned char resident[4096];
 
-	if ((err != -ENOMEM && err != -EPERM) || locked == UINT64_MAX || getrlimit(RLIMIT_MEMLOCK, &limit))
-		return false;
-	return limit.rlim_cur != RLIM_INFINITY && locked + bytes > limit.rlim_cur;
+	for (; bytes; addr += now, bytes -= now) {
+		now = bytes < piece ? bytes : piece;
+		if (mincore((void *)addr, now, resident) && errno == ENOMEM)
+			return true;
+	}
+	return false;
 }
 
-static int refuse_lock(uint64_t bytes, int err)
+/*
+ * Of mlock()'s errors those that are the limit's: then nothing has been locked, while before a hole, or where pages cannot
+ * be made resident, all is. @before: what was locked when it was called.
+ */
+static bool is_over_limit(const void *addr, uint64_t bytes, int err, uint64_t before)
 {
-	unsigned long long asked = bytes, locked = locked_bytes();
+	struct rlimit limit;
+
+	if ((err != -ENOMEM && err != -EPERM) || before == UINT64_MAX || getrlimit(RLIMIT_MEMLOCK, &limit))
+		return false;
+	return limit.rlim_cur != RLIM_INFINITY && before + bytes > limit.rlim_cur && locked_bytes() <= before &&
+	       !has_hole(addr, bytes);
+}
+
+static int refuse_lock(const void *addr, uint64_t bytes, int err, uint64_t before)
+{
+	unsigned long long asked = bytes, locked = before;
 	struct rlimit limit;
 
 	/* ENOMEM is the limit, or a hole in the range; EPERM a limit of 0. */
 	if (err != -ENOMEM && err != -EPERM && err != -EAGAIN)
 		return hpi_error(-EIO, "mlock of %llu bytes: %s", asked, strerror(-err));
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) || locked == UINT64_MAX)
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) || before == UINT64_MAX)
 		return hpi_error(-ENOMEM, "mlock of %llu bytes: %s", asked, strerror(-err));
-	if (limit.rlim_cur == RLIM_INFINITY || locked + asked <= limit.rlim_cur)
-		return hpi_error(err == -EAGAIN ? -ENOMEM : -EFAULT,
-				 "mlock of %llu bytes: %s; %llu are locked already, "
-				 "which the limit allows: the range has a hole or cannot be made resident",
-				 asked, strerror(-err), locked);
-	return hpi_error(-EDQUOT, "mlock of %llu bytes: %llu are locked already and the limit is %llu; raise memlock "
-			 "(ulimit -l, LimitMEMLOCK= of the unit)", asked, locked, (unsigned long long)limit.rlim_cur);
+	if (is_over_limit(addr, bytes, err, before))
+		return hpi_error(-EDQUOT, "mlock of %llu bytes: %llu are locked already and the limit is %llu; raise memlock "
+				 "(ulimit -l, LimitMEMLOCK= of the unit)", asked, locked, (unsigned long long)limit.rlim_cur);
+	return hpi_error(err == -EAGAIN ? -ENOMEM : -EFAULT,
+			 "mlock of %llu bytes: %s: the range has a hole or cannot be made resident; %llu were locked before",
+			 asked, strerror(-err), locked);
 }
 
 int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold **out)
 {
 	struct hpi_hold *hold = hold_make(addr, bytes, by_address);
+	uint64_t before = locked_bytes();
 	int err;
 
 	if (!hold)
@@ -270,13 +288,13 @@ int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold *
 	/* Listed before it is locked: a neighbour that ends meanwhile leaves these pages locked. */
 	list_add(hold);
 	err = hpi_sys_mlock(addr, bytes);
-	if (err && is_over_limit(bytes, err) && raise_limit())
+	if (err && is_over_limit(addr, bytes, err, before) && raise_limit())
 		err = hpi_sys_mlock(addr, bytes);
 	if (!err) {
 		*out = hold;
 		return 0;
 	}
-	err = refuse_lock(bytes, err);
+	err = refuse_lock(addr, bytes, err, before);
 	/* The kernel locks what lies before a hole. */
 	pthread_mutex_lock(&holds_lock);
 	for (; end_locked(hold); hold->bytes = 0)	/* what cannot be unlocked is not ours to keep listed */

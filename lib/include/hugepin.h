@@ -444,7 +444,7 @@ enum hugepin_pin_kind {
  * Return: 0, or
  *   -EINVAL      misaligned, zero length, unknown flag
  *   -EOVERFLOW   @addr + @bytes wraps
- *   -EFAULT      part of the range is not mapped for writing, or cannot be made resident
+ *   -EFAULT      part of the range is not mapped for writing (mlock(): not mapped at all), or cannot be made resident
  *   -EDQUOT      over RLIMIT_MEMLOCK; hugepin_error() has asked, held and limit. The module counts what all processes of
  *                the user have pinned, mlock() what this process has locked
  *   -EBUSY       a page cannot be moved to where it may stay

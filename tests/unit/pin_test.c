@@ -356,6 +356,39 @@ static void test_over_the_limit_tells_all_numbers(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* Some is locked before the hole is met, or the limit is not for this user: neither makes it the limit's doing. */
+static void test_a_hole_is_not_told_as_the_limit(void **state)
+{
+	struct rlimit limit = { HPI_MIB(2), HPI_MIB(2) };
+	struct hugepin_pin *pin = NULL;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() || !locking_works())
+		skip();
+	pid = fork();
+	if (!pid) {
+		munmap(memory + HPI_MIB(1), PAGE);
+		if (setrlimit(RLIMIT_MEMLOCK, &limit))
+			_exit(77);
+		ctx = fake_context("runtime", "none", NULL);
+		if (hugepin_pin_range(ctx, memory, HPI_MIB(4), 0, &pin) != -EFAULT || !strstr(hugepin_error(), "hole"))
+			_exit(1);
+		if (hugepin_pin_range(ctx, memory + HPI_MIB(1), HPI_MIB(4), 0, &pin) != -EFAULT)
+			_exit(2);
+		if (setgroups(0, NULL) || setgid(65534) || setuid(65534))
+			_exit(77);
+		if (hugepin_pin_range(ctx, memory, HPI_MIB(2), 0, &pin) != -EFAULT || !strstr(hugepin_error(), "hole"))
+			_exit(3);
+		_exit(locked_kib() ? 4 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 static void *pin_and_release(void *arg)
 {
 	unsigned int seed = (uintptr_t)arg, round, at;
@@ -566,6 +599,7 @@ int main(void)
 		OLD(test_a_range_may_be_unmapped_before_its_release),
 		OLD(test_a_lock_that_fails_leaves_others_as_they_were),
 		OLD(test_over_the_limit_tells_all_numbers),
+		OLD(test_a_hole_is_not_told_as_the_limit),
 		OLD(test_threads_may_pin_the_same_memory),
 		OLD(test_a_child_has_nothing_of_its_parents_pins),
 	};
