@@ -45,7 +45,7 @@ int hpi_device_find(struct hugepin_context *ctx, int number, int *out)
 	if (err)
 		return err;
 	if (*list && list_entry(list, number, &device))
-		return hpi_error(-ENODEV, "device %d: visible_device_list \"%s\", set by %s, does not have as many",
+		return hpi_error(-ENODEV, "device %d: visible_device_list \"%.300s\", set by %s, does not have as many",
 				 number, list, hpi_options_source(ctx->options, HPI_OPT_TF_VISIBLE_DEVICES));
 	if (device >= count)
 		return hpi_error(-ENODEV, "device %d: runtime %s has %d devices%s%s", device, runtime->name, count,

@@ -51,8 +51,8 @@ static int refuse_rung(const char *ladder, const char *text, size_t length)
 
 	for (i = 0; i < KNOWN_HOST; i++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", known[i].text);
-	return hpi_error(-EINVAL, "ladder \"%s\": \"%.*s\" is not a rung; there are %s", ladder, (int)length, text,
-			 list);
+	return hpi_error(-EINVAL, "ladder \"%.200s\": \"%.*s\" is not a rung; there are %s", ladder,
+			 length < 64 ? (int)length : 64, text, list);
 }
 
 static int add_rung(const char *ladder, const char *text, size_t length, struct hpi_ladder *out)
@@ -66,7 +66,7 @@ static int add_rung(const char *ladder, const char *text, size_t length, struct 
 		return refuse_rung(ladder, text, length);
 	for (i = 0; i < out->count; i++)
 		if (same_rung(&out->rungs[i], &known[k].rung))
-			return hpi_error(-EINVAL, "ladder \"%s\": %s is there twice", ladder, known[k].text);
+			return hpi_error(-EINVAL, "ladder \"%.200s\": %s is there twice", ladder, known[k].text);
 	_Static_assert(KNOWN_HOST <= HPI_LADDER_MAX, "without duplicates a ladder always fits");
 	out->rungs[out->count++] = known[k].rung;
 	return 0;

@@ -47,7 +47,7 @@ static int check_devices(const char *value)
 		memcpy(word, value, length);
 		word[length] = '\0';
 		if (hpi_size_parse_uint(word, &id))
-			return hpi_error(-EINVAL, "\"%s\" is no device's id: a whole number, commas between", word);
+			return hpi_error(-EINVAL, "\"%.300s\" is no device's id: a whole number, commas between", word);
 		if (id >= HPI_NODES_MAX)
 			return hpi_error(-EINVAL, "id %s is beyond %d", word, HPI_NODES_MAX - 1);
 		if (hpi_nodes_has(&seen, (unsigned int)id))

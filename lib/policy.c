@@ -42,7 +42,7 @@ int hpi_policy_parse(const char *text, const struct hpi_topology *topology, stru
 		return err;
 	err = hpi_policy_check_nodes(&policy.nodes, topology);
 	if (err)
-		return hpi_error_add(err, ": node policy \"%s\"", text);
+		return hpi_error_add(err, ": node policy \"%.200s\"", text);
 	*out = policy;
 	return 0;
 }

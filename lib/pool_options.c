@@ -56,7 +56,7 @@ static int check_ladder(const struct hugepin_pool *pool, const char *text)
 		if (rung_exists(pool->ctx, &pool->ladder.rungs[i]))
 			return 0;
 	}
-	return hpi_error(-ENODEV, "%s pool: nothing on its ladder \"%s\" exists here: the hugepin module is not loaded "
+	return hpi_error(-ENODEV, "%s pool: nothing on its ladder \"%.300s\" exists here: the hugepin module is not loaded "
 			 "or has no pages of that class; runtime %s allocates %s host memory", hpi_pool_name(pool), text,
 			 pool->ctx->runtime->name, pool->ctx->runtime->host_alloc ? "such" : "no");
 }

@@ -40,7 +40,7 @@ struct place {
 static int check_base(const char *name, const char *base)
 {
 	if (!*base || !strcmp(base, ".") || !strcmp(base, ".."))
-		return hpi_error(-EINVAL, "\"%s\" is not a name for a region", name);
+		return hpi_error(-EINVAL, "\"%.300s\" is not a name for a region", name);
 	if (strlen(base) > HUGEPIN_NAME_MAX)
 		return hpi_error(-ENAMETOOLONG, "a region's name of %zu bytes, at most %d are allowed", strlen(base),
 				 HUGEPIN_NAME_MAX);
@@ -57,12 +57,12 @@ static int open_directory(const char *name, size_t length)
 		return hpi_error(-ENOMEM, "no memory for a path of %zu bytes", length);
 	fd = hpi_sys_open(path, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0) {
-		hpi_error(fd, "directory \"%s\": %s", path, strerror(-fd));
+		hpi_error(fd, "directory \"%.300s\": %s", path, strerror(-fd));
 		goto out;
 	}
 	err = hpi_sys_file_system(fd, &magic);
 	if (err || magic != HUGEPIN_FS_MAGIC) {
-		hpi_error(0, "directory \"%s\" is not on hugepinfs", path);
+		hpi_error(0, "directory \"%.300s\" is not on hugepinfs", path);
 		hpi_sys_close(fd);
 		fd = -ENODEV;
 	}
@@ -90,7 +90,7 @@ static int place_find(struct hugepin_context *ctx, const char *name, struct plac
 		return out->dir_fd < 0 ? out->dir_fd : 0;
 	}
 	if (ctx->mount_fd < 0)
-		return hpi_error(-ENODEV, "region \"%s\": no hugepinfs is mounted at %s (option mount)", name,
+		return hpi_error(-ENODEV, "region \"%.300s\": no hugepinfs is mounted at %s (option mount)", name,
 				 hpi_options_string(ctx->options, HPI_OPT_MOUNT));
 	return 0;
 }
@@ -165,7 +165,7 @@ static int request_nodes(struct hugepin_context *ctx, const char *text, struct h
 		return 0;
 	}
 	if (hpi_nodes_parse(text, out))
-		return hpi_error(-EINVAL, "region request: \"%s\" is not a list of node ids like \"0-3,8\"", text);
+		return hpi_error(-EINVAL, "region request: \"%.300s\" is not a list of node ids like \"0-3,8\"", text);
 	err = hpi_policy_check_nodes(out, &ctx->topology);
 	return err ? hpi_error_add(err, ": region request for node%s %s", HPI_PLURAL(hpi_nodes_count(out)), text) : 0;
 }
@@ -243,7 +243,7 @@ static int read_info(struct hugepin_region *region, const char *name)
 	if (!err && info.nr_extents > sizeof(raw) / sizeof(raw[0])) {
 		more = malloc(info.nr_extents * sizeof(*more));
 		if (!more)
-			return hpi_error(-ENOMEM, "no memory for %u extents of region \"%s\"", info.nr_extents, name);
+			return hpi_error(-ENOMEM, "no memory for %u extents of region \"%.300s\"", info.nr_extents, name);
 		info.extents = (uintptr_t)more;
 		err = hpi_sys_ioctl(region->fd, HUGEPIN_IOC_REGION_INFO, &info);	/* they never change */
 	}
@@ -258,8 +258,8 @@ static int read_info(struct hugepin_region *region, const char *name)
 	}
 	free(more);
 	if (err == -ENOTTY || err == -EINVAL)
-		return hpi_error(-ENODEV, "\"%s\" is not a region", name);
-	return err ? hpi_error(err, "region \"%s\": reading what it is made of: %s", name, strerror(-err)) : 0;
+		return hpi_error(-ENODEV, "\"%.300s\" is not a region", name);
+	return err ? hpi_error(err, "region \"%.300s\": reading what it is made of: %s", name, strerror(-err)) : 0;
 }
 
 static int open_region(struct hugepin_region *region, const struct place *place, const char *name)
@@ -270,9 +270,9 @@ static int open_region(struct hugepin_region *region, const struct place *place,
 		region->fd = hpi_sys_open_at(place->dir_fd, place->base, O_RDONLY);
 	}
 	if (region->fd == -EISDIR || region->fd == -ELOOP)
-		return hpi_error(-ENODEV, "\"%s\" is not a region", name);
+		return hpi_error(-ENODEV, "\"%.300s\" is not a region", name);
 	if (region->fd < 0)
-		return hpi_error(region->fd, "region \"%s\": %s", name, strerror(-region->fd));
+		return hpi_error(region->fd, "region \"%.300s\": %s", name, strerror(-region->fd));
 	return read_info(region, name);
 }
 
@@ -333,7 +333,7 @@ int hugepin_region_unlink(struct hugepin_context *ctx, const char *name)
 		return err;
 	err = hpi_sys_unlink_at(place.dir_fd, place.base);
 	if (err)
-		hpi_error(err, "removing region \"%s\": %s", name, strerror(-err));
+		hpi_error(err, "removing region \"%.300s\": %s", name, strerror(-err));
 	place_leave(&place);
 	return err;
 }

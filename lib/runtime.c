@@ -52,5 +52,5 @@ int hpi_runtime_find(const char *name, const struct hpi_runtime **out)
 			*out = runtimes[i];
 		return err;
 	}
-	return hpi_error(-EINVAL, "there is no runtime \"%s\"", name);
+	return hpi_error(-EINVAL, "there is no runtime \"%.300s\"", name);
 }

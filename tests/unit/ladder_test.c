@@ -90,6 +90,7 @@ static void test_what_is_no_ladder_is_refused_whole(void **state)
 		"kmod:2M,hugetlb:2M,kmod:2M", "base,base",
 	};
 	struct hpi_ladder l = { .count = 77 };
+	char many[3000] = "";
 	size_t i;
 
 	(void)state;
@@ -103,6 +104,10 @@ static void test_what_is_no_ladder_is_refused_whole(void **state)
 		    "thp, base, runtime");
 	assert_int_equal(hpi_ladder_parse("base,base", &l), -EINVAL);
 	assert_text("base is there twice");
+	/* however long it is, what is wrong still fits */
+	memset(many, 'x', sizeof(many) - 1);
+	assert_int_equal(hpi_ladder_parse(many, &l), -EINVAL);
+	assert_text("is not a rung; there are kmod:1G");
 }
 
 /* ---- from rung to rung ---- */

@@ -151,6 +151,7 @@ static void malformed_policy_is_refused_with_its_text(void **state)
 	struct hpi_nodes nodes = { { 77 } };
 	bool local = true;
 	size_t i;
+	char list[3000] = "";
 
 	(void)state;
 	for (i = 0; i < COUNT(bad); i++) {
@@ -163,6 +164,13 @@ static void malformed_policy_is_refused_with_its_text(void **state)
 	assert_true(local);
 	hpi_policy_split("bind:1024", &policy, &nodes, &local);
 	assert_non_null(strstr(hugepin_error(), "1023"));
+	/* however long it is, what is wrong still fits */
+	memset(list, '1', sizeof(list) - 1);
+	memcpy(list, "bind:", 5);
+	hpi_policy_split(list, &policy, &nodes, &local);
+	assert_non_null(strstr(hugepin_error(), "no list of ids"));
+	hpi_policy_split(list + 1, &policy, &nodes, &local);
+	assert_non_null(strstr(hugepin_error(), "none of local"));
 }
 
 int main(void)
