@@ -149,11 +149,14 @@ static int region_mprotect(struct vm_area_struct *vma, unsigned long start, unsi
 {
 	const struct hugepin_region *region = file_region(vma->vm_file);
 	u64 from = (u64)linear_page_index(vma, start) << PAGE_SHIFT, below = (u64)region->nr_1g << PUD_SHIFT;
+	u64 to = min(round_up(from + (end - start), PUD_SIZE), below);
 
 	if (newflags & VM_ACCESS_FLAGS || from >= below)
 		return 0;
 	hugepin_vma_lock(vma);		/* until access is gone no fault makes one anew */
-	unmap_mapping_range(region->inode->i_mapping, from, min_t(u64, end - start, below - from), 1);
+	/* whole pages, in all areas: of another's entry the core must not be asked to take away a part (6.12 warns) */
+	from = round_down(from, PUD_SIZE);
+	unmap_mapping_range(region->inode->i_mapping, from, to - from, 1);
 	return 0;
 }
 

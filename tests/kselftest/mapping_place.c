@@ -255,6 +255,34 @@ static void parts_of_a_page_are_not_unmapped_or_protected(struct area *area)
 	check_unmoved(area, 14);
 }
 
+/* Its entries go as whole pages too: of a part of one the kernel would say that somebody else's lock is not held. */
+static void a_part_loses_access_beside_another_process(struct area *area)
+{
+	uint64_t inside = area->bytes_1g ? PAGE_2M : PAGE_4K;
+	struct channel channel = channel_open();
+	pid_t child;
+
+	marks_write(area->start, 0, area->bytes, 18);
+	child = ktap_fork();
+	if (!child) {
+		char *mine = region_map(area->fd, 0, area->bytes, PROT_READ | PROT_WRITE);
+
+		CHECK_MARKS(mine, 0, area->bytes, 18);
+		channel_signal(&channel, 1);
+		channel_wait(&channel, 1);
+		CHECK_MARKS(mine, 0, area->bytes, 18);
+		ktap_exit();
+	}
+	channel_wait(&channel, 0);
+	CHECK_ERRNO(mprotect(area->start, inside, PROT_NONE), EINVAL);
+	CHECK_ERRNO(mprotect(area->start + inside, inside, PROT_NONE), EINVAL);
+	/* an area that has no more than a part of the page may lose all of its access */
+	CHECK_OK(mprotect(region_map(area->fd, 0, PAGE_2M, PROT_READ), PAGE_2M, PROT_NONE));
+	channel_signal(&channel, 0);
+	ktap_join(child);
+	check_unmoved(area, 18);
+}
+
 static void whole_pages_are_unmapped_alone(struct area *area)
 {
 	uint64_t second = area->page;	/* the page after the first */
@@ -332,6 +360,7 @@ const struct mapping_row mapping_place_rows[] = {
 	ROW(growing_and_leaving_a_copy_are_refused),
 	ROW(shrinking_works_at_page_borders_only),
 	ROW(parts_of_a_page_are_not_unmapped_or_protected),
+	ROW(a_part_loses_access_beside_another_process),
 	ROW(whole_pages_are_unmapped_alone),
 	ROW(protection_is_changed_and_changed_back),
 	ROW(a_read_fault_first_then_a_write),
