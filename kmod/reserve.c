@@ -222,11 +222,13 @@ void hugepin_reserve_scrub_end(struct hugepin_page *page, int err)
 void hugepin_reserve_release(struct hugepin_page *page)
 {
 	struct hugepin_reserve *reserve = page->reserve;
+	int refs;
 	bool idle;
 
 	page->zero_steps = 0;
 	hugepin_page_detach(page->page);
-	idle = hugepin_page_idle(page->page);
+	refs = page_ref_count(page->page);	/* once in quarantine it may be gone at any time */
+	idle = refs == 1;
 	if (idle)
 		hugepin_account_uncharge(page);
 	else
@@ -237,7 +239,7 @@ void hugepin_reserve_release(struct hugepin_page *page)
 	if (idle) {
 		hugepin_scrub_kick(hugepin_node(reserve->node));
 	} else {
-		trace_hugepin_quarantine(reserve->node, reserve->class, page_ref_count(page->page));
+		trace_hugepin_quarantine(reserve->node, reserve->class, refs);
 		WRITE_ONCE(quarantine_interval, QUARANTINE_SHORT);
 		queue_delayed_work(hugepin_wq, &quarantine_dwork, QUARANTINE_SHORT);
 	}
@@ -245,8 +247,8 @@ void hugepin_reserve_release(struct hugepin_page *page)
 
 /* ---- quarantine ---- */
 
-/* Looks at up to QUARANTINE_BATCH pages from the list's head; those still held go to its tail. */
-static unsigned int quarantine_batch(struct hugepin_reserve *reserve, u64 count)
+/* Looks at up to QUARANTINE_BATCH pages from the list's head; those still held go to its tail. *@back: a page came back. */
+static unsigned int quarantine_batch(struct hugepin_reserve *reserve, u64 count, bool *back)
 {
 	struct hugepin_page *page, *next;
 	unsigned int seen = 0;
@@ -271,32 +273,28 @@ static unsigned int quarantine_batch(struct hugepin_reserve *reserve, u64 count)
 		set_state(page, HUGEPIN_DIRTY);
 		spin_unlock(&reserve->lock);
 		trace_hugepin_release(reserve->node, reserve->class);
+		*back = true;
 	}
 	return seen;
 }
 
-static u64 quarantined(struct hugepin_reserve *reserve)
-{
-	return READ_ONCE(reserve->nr[HUGEPIN_QUARANTINED]);
-}
-
-/* True if a page came back. */
+/* True if a page came back; as many are looked at as were there when it began. */
 static bool quarantine_scan(struct hugepin_reserve *reserve)
 {
-	u64 before = quarantined(reserve), left = before;
+	u64 left = READ_ONCE(reserve->nr[HUGEPIN_QUARANTINED]);
+	bool back = false;
 	unsigned int seen;
 
 	while (left) {
-		seen = quarantine_batch(reserve, left);
+		seen = quarantine_batch(reserve, left, &back);
 		if (!seen)
 			break;
 		left -= seen;
 		cond_resched();
 	}
-	if (quarantined(reserve) >= before)
-		return false;
-	hugepin_scrub_kick(hugepin_node(reserve->node));
-	return true;
+	if (back)
+		hugepin_scrub_kick(hugepin_node(reserve->node));
+	return back;
 }
 
 static DEFINE_MUTEX(scan_mutex);	/* so that a scan sees every page once */
@@ -323,7 +321,7 @@ static bool quarantine_empty(void)
 
 	for_each_hugepin_node(node, id)
 		for (class = 0; class < HUGEPIN_CLASS_COUNT; class++)
-			if (quarantined(&node->reserve[class]))
+			if (READ_ONCE(node->reserve[class].nr[HUGEPIN_QUARANTINED]))
 				return false;
 	return true;
 }
