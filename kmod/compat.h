@@ -20,7 +20,9 @@
 #include <linux/mm.h>
 #include <linux/namei.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #ifdef CONFIG_X86_MCE
+#include <asm/dma.h>
 #include <asm/mce.h>
 #endif
 #ifndef HAVE_FOLIO_INSERT
@@ -164,7 +166,8 @@ static inline long hugepin_pin_slowly(unsigned long addr, unsigned int flags, st
 #if defined(HAVE_CONTIG_FROZEN) && defined(CONFIG_CONTIG_ALLOC)
 #define HUGEPIN_HAVE_1G		1
 /* A compound page of @order on @node with one reference, or NULL. The allocator looks for the range. */
-static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor)
+static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor,
+						const bool *stop)
 {
 	nodemask_t mask = nodemask_of_node(node);
 	struct page *page = alloc_contig_frozen_pages(1UL << order, gfp, node, &mask);
@@ -197,12 +200,12 @@ static inline bool hugepin_contig_may_work(int node, unsigned long pfn, unsigned
 	return true;
 }
 
-static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor)
+static inline struct page *hugepin_contig_between(int node, unsigned long start, unsigned long end, unsigned long pages,
+						  gfp_t gfp, unsigned long *cursor, const bool *stop)
 {
-	unsigned long pages = 1UL << order, end = node_end_pfn(node), pfn;
+	unsigned long pfn = ALIGN(max(*cursor, start), pages);
 
-	pfn = ALIGN(max(*cursor, node_start_pfn(node)), pages);
-	for (; pfn + pages <= end && !fatal_signal_pending(current); pfn += pages) {
+	for (; pfn + pages <= end && !signal_pending(current) && !READ_ONCE(*stop); pfn += pages) {
 		*cursor = pfn + pages;
 		if (hugepin_contig_may_work(node, pfn, pages) &&
 		    !alloc_contig_range(pfn, pfn + pages, MIGRATE_MOVABLE, gfp))
@@ -211,9 +214,27 @@ static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gf
 	}
 	return NULL;
 }
+
+/* What devices of 32 address bits can reach comes last, as where the allocator looks for the range. */
+static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor,
+						const bool *stop)
+{
+	unsigned long pages = 1UL << order, start = max(node_start_pfn(node), 1UL), end = node_end_pfn(node);
+	unsigned long high = max(start, MAX_DMA32_PFN);
+	struct page *page;
+
+	if (!*cursor || *cursor >= high) {
+		page = hugepin_contig_between(node, high, end, pages, gfp, cursor, stop);
+		if (page)
+			return page;
+		*cursor = start;
+	}
+	return hugepin_contig_between(node, start, min(end, high), pages, gfp, cursor, stop);
+}
 #else
 #define HUGEPIN_HAVE_1G		0
-static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor)
+static inline struct page *hugepin_alloc_contig(int node, unsigned int order, gfp_t gfp, unsigned long *cursor,
+						const bool *stop)
 {
 	return NULL;
 }

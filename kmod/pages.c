@@ -21,7 +21,7 @@ struct page *hugepin_page_alloc(int node, unsigned int class, unsigned long *cur
 
 	*zeroed = want_init_on_alloc(HUGEPIN_GFP);
 	if (class == HUGEPIN_CLASS_1G)
-		return hugepin_alloc_contig(node, order, HUGEPIN_GFP, cursor);
+		return hugepin_alloc_contig(node, order, HUGEPIN_GFP, cursor, &hugepin_stopping);
 	return alloc_pages_node(node, HUGEPIN_GFP, order);
 }
 
