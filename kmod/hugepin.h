@@ -139,6 +139,8 @@ struct hugepin_node {
 	struct hugepin_scrubber {
 		struct work_struct work;
 		struct hugepin_node *node;
+		struct hugepin_reserve *reserve;	/* of the page in hand */
+		u64 due_ns;				/* the next 2 MiB, with a throttle */
 	} scrub[HUGEPIN_SCRUBBERS];
 	struct kobject *kobj;
 };
@@ -233,6 +235,7 @@ extern struct hugepin_figures {
 } hugepin_figures;
 void hugepin_scrub_init(struct hugepin_node *node);
 void hugepin_scrub_kick(struct hugepin_node *node);
+void hugepin_scrub_wake(struct hugepin_node *node);	/* hugepin_scrub_enabled has become false */
 void hugepin_scrub_stop(struct hugepin_node *node);
 
 /* ---- account.c: who holds how much ---- */

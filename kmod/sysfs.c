@@ -138,9 +138,12 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr, 
 	if (ret)
 		return ret;
 	WRITE_ONCE(hugepin_scrub_enabled, on);
-	if (on)
-		for_each_hugepin_node(node, id)
+	for_each_hugepin_node(node, id) {
+		if (on)
 			hugepin_scrub_kick(node);
+		else
+			hugepin_scrub_wake(node);
+	}
 	return count;
 }
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "region.h"
@@ -163,6 +164,51 @@ static void creations_that_wait_for_a_worker_are_counted(const void *arg)
 	settle();
 }
 
+/* How much less it is depends on the machine. */
+static void the_background_keeps_below_its_rate(const void *arg)
+{
+	struct timespec from, to;
+	struct reserve reserve;
+	double mib, seconds;
+	unsigned int i, nodes = 0;
+
+	(void)arg;
+	settle();
+	reserve_read(&reserve);
+	for (i = 0; i < reserve.info.nr_pages; i++)
+		nodes += reserve.pages[i].class == HUGEPIN_CLASS_2M && reserve.pages[i].clean;
+	CHECK_EQ(file_write(SCRUB "throttle_mib_s", "40"), 0);
+	mib = use_all() / MiB;
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	settle();
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	seconds = to.tv_sec - from.tv_sec + (to.tv_nsec - from.tv_nsec) / 1e9;
+	CHECK_EQ(file_write(SCRUB "throttle_mib_s", "0"), 0);
+	ktap_note("%.0f MiB of %u nodes in %.1f s, at 40 MiB/s each", mib, nodes, seconds);
+	/* what a worker makes up for lets a page or two go before */
+	CHECK((mib - nodes * 4) / seconds < 40 * nodes, "faster than allowed");
+}
+
+/* A worker with a page in hand brings it back, however slow it was told to be. */
+static void switched_off_it_lets_go_of_the_page(const void *arg)
+{
+	unsigned long long waited;
+
+	(void)arg;
+	settle();
+	CHECK_EQ(file_write(SCRUB "throttle_mib_s", "1"), 0);
+	use_all();
+	poll(NULL, 0, 100);
+	CHECK_EQ(file_write(SCRUB "enabled", "0"), 0);
+	poll(NULL, 0, 500);
+	waited = figure("creations_waited");
+	use_all();
+	CHECK_EQ(figure("creations_waited"), waited);
+	CHECK_EQ(file_write(SCRUB "throttle_mib_s", "0"), 0);
+	CHECK_EQ(file_write(SCRUB "enabled", "1"), 0);
+	settle();
+}
+
 /* Where the kernel zeroes at allocation (init_on_alloc=1) nothing is left to do. */
 static void pages_that_arrive_zeroed_are_not_zeroed_again(const void *arg)
 {
@@ -194,6 +240,8 @@ static const struct ktap_case cases[] = {
 	CASE(several_workers_grow_to_the_page),
 	CASE(creations_that_zero_themselves_are_counted),
 	CASE(creations_that_wait_for_a_worker_are_counted),
+	CASE(the_background_keeps_below_its_rate),
+	CASE(switched_off_it_lets_go_of_the_page),
 	CASE(pages_that_arrive_zeroed_are_not_zeroed_again),
 };
 
