@@ -116,25 +116,33 @@ static u64 entry_pages(const struct fill *fill, const struct hugepin_run *run, u
 	return min3(run->pages - done, fill->segment, fill->boundary - inside);
 }
 
+/* A terabyte in one run has millions of entries for a device that takes 64 KiB each. */
+static void breathe(u64 entries)
+{
+	if (!(entries % 4096))
+		cond_resched();
+}
+
 static int count_entries(const struct hugepin_run *run, void *arg)
 {
 	struct fill *fill = arg;
 	u64 done;
 
 	for (done = 0; done < run->pages; done += entry_pages(fill, run, done))
-		fill->entries++;
+		breathe(++fill->entries);
 	return fill->entries > UINT_MAX ? -E2BIG : 0;
 }
 
 static int fill_entries(const struct hugepin_run *run, void *arg)
 {
 	struct fill *fill = arg;
-	u64 done, n;
+	u64 done, n, filled = 0;
 
 	for (done = 0; done < run->pages; done += n) {
 		n = entry_pages(fill, run, done);
 		sg_set_page(fill->next, pfn_to_page(page_to_pfn(run->page) + done), n << PAGE_SHIFT, 0);
 		fill->next = sg_next(fill->next);
+		breathe(++filled);
 	}
 	return 0;
 }

@@ -138,20 +138,17 @@ static int __init hugepin_init(void)
 	ret = hugepin_power_init();
 	if (ret)
 		goto out_reserve;
-	ret = register_filesystem(&hugepinfs_type);
-	if (ret)
-		goto out_power;
 	ret = misc_register(&device);
 	if (ret)
-		goto out_fs;
-	/* the device may be open already: from here on loading does not fail */
+		goto out_power;
+	/* the device may be open already, and hugepinfs mounted: from here on loading does not fail */
+	if (register_filesystem(&hugepinfs_type))
+		pr_err("there is another file system called hugepinfs: regions have no names\n");
 	if (hugepin_sysfs_init(&device.this_device->kobj))
 		pr_err("no memory for the knobs: the reserve can be set by the parameter only\n");
 	hugepin_poison_init();
 	return 0;
 
-out_fs:
-	unregister_filesystem(&hugepinfs_type);
 out_power:
 	hugepin_power_exit();
 out_reserve:

@@ -465,6 +465,7 @@ static int plan_and_take(struct hugepin_request *request, struct hugepin_account
 	int ret;
 
 	lockdep_assert_held(&hugepin_take_mutex);
+	memset(&request->shortfall, 0, sizeof(request->shortfall));	/* of an earlier look */
 	plan = plan_make(request, user);
 	if (!plan)
 		return -ENOMEM;

@@ -115,8 +115,9 @@ static int add_first(struct hugepin_page *page)
 	hugepin_reserve_add(page);
 	ret = hugepin_selftest(page);
 	tested = !ret;
-	if (ret)
-		give_back_one(reserve);
+	/* somebody may hold it for a moment, and it would come back as a page like any other */
+	if (ret && !give_back_one(reserve))
+		WRITE_ONCE(hugepin_absent[HUGEPIN_CLASS_1G], HUGEPIN_ABSENT_SELFTEST);
 	mutex_unlock(&hugepin_take_mutex);
 	return ret;
 }
@@ -196,7 +197,7 @@ static int grow_by(struct hugepin_reserve *reserve, u64 pages)
 	}
 	get_pages_while_left(&growing);	/* a signal comes to us: then the helpers end too */
 	for (i = 0; helpers && i < count; i++)
-		flush_work(&helpers[i].work);
+		cancel_work_sync(&helpers[i].work);	/* it may have to wait for a throttled scrubber to begin */
 	kfree(helpers);
 	return growing.reason;
 }
