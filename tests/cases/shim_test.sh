@@ -277,6 +277,35 @@ set_user_id() {
 	check 'and it reports nothing' [ ! -s "$report" ]
 }
 
+# ---- writing where it cannot be written ----
+
+# As ends, with standard error into a pipe whose reader has gone. Opened for both, no end waits for the other.
+ends_unread() {
+	mkfifo "$work/pipe"
+	exec 9<>"$work/pipe"
+	exec 8>"$work/pipe" 9<&-
+	ends "$1" sh -c 'exec "$@" 2>&8' sh "$ctl" run --host-threshold 1M -- "$programs/heap"
+	same=$?
+	exec 8>&-
+	rm "$work/pipe"
+	return $same
+}
+
+# Neither the program nor the shim may make a file longer.
+ends_at_limit() {
+	ends "$1" sh -c 'ulimit -f 0; exec "$@" >/dev/null' sh "$ctl" run --report "$report" -- bash -c true
+}
+
+unwritable() {
+	check 'what cannot be written brings no signal' ends 0 "$programs/signals"
+	export HUGEPIN_HOST_LADDER=hugetlb:1G,base
+	check 'nobody reads standard error: the program ends as without' ends_unread 0
+	export HUGEPIN_LOG_LEVEL=warning
+	check 'nor when the log goes there' ends_unread 0
+	unset HUGEPIN_HOST_LADDER HUGEPIN_LOG_LEVEL
+	check 'the report is at the limit of files: likewise' ends_at_limit 0
+}
+
 # ---- C068: /sys and /proc/sys read-only, as in a container ----
 
 read_only() {
@@ -305,6 +334,7 @@ command_lines
 cuda
 heap
 processes
+unwritable
 read_only
 echo "1..$tests"
 [ $failed -eq 0 ]

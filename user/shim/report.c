@@ -213,11 +213,7 @@ static void put(const struct line *line, const char *path)
 		return;
 	if (fd < 0)
 		return;
-	/* At exit there is nobody to be told of a failure. */
-	if (write(fd, line->text, line->length) < 0 && path) {
-		close(fd);
-		return;
-	}
+	put_text(fd, line->text, line->length);
 	if (path)
 		close(fd);
 }

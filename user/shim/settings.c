@@ -4,6 +4,7 @@
  * come before every constructor: so this allocates nothing.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,34 @@
 #include "shim.h"
 
 struct settings settings = { .threshold = THRESHOLD_MIN };
+
+/*
+ * A reader that has gone, or a limit on files, must not end a program that has not written anything itself. The signal
+ * of a failed write goes to the thread that made it: it is held here and taken back. One that waited before is the
+ * program's, and stays.
+ */
+void put_text(int fd, const char *text, size_t length)
+{
+	static const struct timespec at_once;
+	sigset_t ours, before, waiting;
+	int saved = errno, signo = 0;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGPIPE);
+	sigaddset(&ours, SIGXFSZ);
+	if (pthread_sigmask(SIG_BLOCK, &ours, &before))
+		return;
+	sigpending(&waiting);
+	if (write(fd, text, length) < 0)
+		signo = errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
+	if (signo && !sigismember(&waiting, signo)) {
+		sigemptyset(&ours);
+		sigaddset(&ours, signo);
+		sigtimedwait(&ours, NULL, &at_once);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = saved;
+}
 
 void say(const char *format, ...)
 {
@@ -31,8 +60,7 @@ void say(const char *format, ...)
 	if ((size_t)length > sizeof(line) - 1)
 		length = sizeof(line) - 1;
 	line[length++] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		return;		/* there is nobody to tell */
+	put_text(STDERR_FILENO, line, (size_t)length);
 }
 
 static struct stat stderr_then;

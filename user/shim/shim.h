@@ -45,6 +45,8 @@ extern struct settings settings;
 void settings_read(void);		/* idempotent; does nothing before there is an environment */
 /* The program may have put another file behind the number since it began: that is not written to unasked. */
 bool stderr_is_still(void);
+/* One write(), of which the program sees nothing: no signal, errno as it was. At worst nothing is written. */
+void put_text(int fd, const char *text, size_t length);
 /* A line on standard error, without allocating. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

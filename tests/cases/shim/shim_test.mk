@@ -50,14 +50,15 @@ $(SHIM_TEST_HEAP): %: %.o
 
 # The shim's code without its malloc(): what a sanitizer can look at.
 SHIM_TEST_LINKED := $(addprefix $(O)/user/shim/,blocks.o fork.o gate.o host.o pool.o settings.o)
-$(SHIM_TEST)/stress.o: CPPFLAGS += -Iuser/shim
+$(SHIM_TEST)/stress.o $(SHIM_TEST)/signals.o: CPPFLAGS += -Iuser/shim
 $(SHIM_TEST)/stress: $(SHIM_TEST)/stress.o $(SHIM_TEST_LINKED) $(LIB_A)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIB_LIBS)
+$(SHIM_TEST)/signals: $(SHIM_TEST)/signals.o $(O)/user/shim/settings.o
+	$(CC) $(LDFLAGS) -o $@ $^
 
 .PHONY: shim-tests
+shim-tests: $(SHIM_TEST)/stress $(SHIM_TEST)/signals
 ifeq ($(SAN),)
-shim-tests: $(SHIM) $(CTL) $(SHIM_TEST_CUDA) $(SHIM_TEST_CUDART) $(SHIM_TEST_BIN) $(SHIM_TEST)/stress
-else
-shim-tests: $(SHIM_TEST)/stress
+shim-tests: $(SHIM) $(CTL) $(SHIM_TEST_CUDA) $(SHIM_TEST_CUDART) $(SHIM_TEST_BIN)
 endif
 tests: shim-tests
