@@ -296,6 +296,27 @@ ends_at_limit() {
 	ends "$1" sh -c 'ulimit -f 0; exec "$@" >/dev/null' sh "$ctl" run --report "$report" -- bash -c true
 }
 
+# Under a reader of the FIFO that stays, but need not read before the program has ended.
+ends_with_fifo() {
+	exec 9<>"$work/fifo"
+	ends 0 "$ctl" run --report "$work/fifo" -- bash -c true
+	same=$?
+	timeout 2 head -n 1 <&9 >"$report"
+	exec 9<&-
+	return $same
+}
+
+fifos() {
+	mkfifo "$work/fifo"
+	check 'a FIFO without a reader is no report' fails 1 'report=.*/fifo: is a FIFO without a reader$' \
+		--report "$work/fifo" true
+	check 'one with a reader is' ends_with_fifo
+	check 'which gets the line' reports '^hugepin: bash'
+	check 'a reader that has gone is not waited for' ends 0 sh -c '
+		exec 9<>"$1"
+		exec "$2" run --report "$1" -- bash -c "exec 9<&-; true"' sh "$work/fifo" "$ctl"
+}
+
 unwritable() {
 	check 'what cannot be written brings no signal' ends 0 "$programs/signals"
 	export HUGEPIN_HOST_LADDER=hugetlb:1G,base
@@ -304,6 +325,7 @@ unwritable() {
 	check 'nor when the log goes there' ends_unread 0
 	unset HUGEPIN_HOST_LADDER HUGEPIN_LOG_LEVEL
 	check 'the report is at the limit of files: likewise' ends_at_limit 0
+	fifos
 }
 
 # ---- C068: /sys and /proc/sys read-only, as in a container ----

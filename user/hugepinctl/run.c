@@ -127,19 +127,37 @@ static int set_threshold(const char *text, struct message *why)
 	return set_variable("HUGEPINCTL_RUN_THRESHOLD", number, why);
 }
 
-/* Whatever directory the program goes to. That it can be written is known now, not when the program has ended. */
+/*
+ * That it can be written is known now, not when the program has ended. The shim opens it in the same way: without
+ * waiting for the reader of a FIFO.
+ */
+static int check_report(const char *file, struct message *why)
+{
+	int fd, flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
+	struct stat there;
+	bool fifo = !stat(file, &there) && S_ISFIFO(there.st_mode);
+
+	fd = open(file, fifo ? flags | O_NONBLOCK : flags, 0666);
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	return message_set(why, -errno, "--report=%s: %s", file,
+			   fifo && errno == ENXIO ? "is a FIFO without a reader" : strerror(errno));
+}
+
+/* Whatever directory the program goes to. */
 static int set_report(const struct run_request *request, struct message *why)
 {
 	char *cwd = NULL, *path = NULL;
 	const char *file = request->report;
-	int fd, err;
+	int err;
 
 	if (request->quiet || !file || !strcmp(file, "-"))
 		return set_variable("HUGEPINCTL_RUN_REPORT", request->quiet ? "" : file, why);
-	fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	if (fd < 0)
-		return message_set(why, -errno, "--report=%s: %s", file, strerror(errno));
-	close(fd);
+	err = check_report(file, why);
+	if (err)
+		return err;
 	if (*file != '/') {
 		cwd = getcwd(NULL, 0);
 		if (!cwd || asprintf(&path, "%s/%s", cwd, file) < 0) {

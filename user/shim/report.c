@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shim.h"
@@ -202,13 +203,24 @@ static bool add_host(struct line *line)
 
 /* ---- writing ---- */
 
+/* The end of a program waits for nobody to read a FIFO; of what is no FIFO, O_NONBLOCK would change other things. */
+static int open_report(const char *path)
+{
+	int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
+	struct stat there;
+
+	if (!stat(path, &there) && S_ISFIFO(there.st_mode))
+		flags |= O_NONBLOCK;
+	return open(path, flags, 0666);
+}
+
 /* One write to a file opened for appending: lines of several processes do not mix. */
 static void put(const struct line *line, const char *path)
 {
 	int fd = STDERR_FILENO;
 
 	if (path)
-		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+		fd = open_report(path);
 	else if (!stderr_is_still())
 		return;
 	if (fd < 0)
