@@ -93,6 +93,10 @@ command_lines() {
 	check 'an unknown option' fails 2 'frob' --frob true
 	check 'a threshold that is no size' fails 2 'threshold=1X is no size' --host-threshold 1X true
 	check 'a threshold with a sign' fails 2 'threshold=-1M is no size' --host-threshold=-1M true
+	for size in '64 ' '1 ' '1 B' '1 iB' ' 1M' ''; do
+		check "no threshold: '$size'" fails 2 "threshold=$size is no size" -t "$size" true
+	done
+	check 'sizes are written as in the options of the library' same_sizes
 	check 'a threshold that wraps' fails 2 'is no size' --host-threshold 99999999T true
 	check 'a threshold below the least' fails 2 'less than 64K' --host-threshold 65535 true
 	check 'a report that cannot be written' fails 1 'report=/nowhere/x: No such file' --report /nowhere/x true
@@ -109,6 +113,15 @@ command_lines() {
 	check 'asked for, it does' ends 0 "$ctl" run --report - bash -c true
 	check 'in one line' says "$err" '^hugepin: bash\[[0-9]+\]: cuda: not loaded$'
 	static_program
+}
+
+same_sizes() {
+	for size in 65536 0065536 65536B 65536i 65536iB 64K 64k 64Ki 64KB 64kiB 64KiBB 64KBi 64KK 1M 1m 1Mi 1MB 1mi \
+		1MIB 1Mb 1G 1gi 1T 1tiB 1P 1E 1.5M +1M 0x10000 1,000,000 1M1 16777215T 16777216T \
+		18446744073709551615 18446744073709551616; do
+		env HUGEPIN_HOST_CAP="$size" "$ctl" run -q true 2>"$err"
+		ends $? "$ctl" run -q -t "$size" true || { echo "# of $size"; return 1; }
+	done
 }
 
 static_program() {
