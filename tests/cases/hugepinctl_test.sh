@@ -114,6 +114,31 @@ output_that_fails() {
 	check 'is told of, not died of' says "$err" 'Broken pipe'
 }
 
+# At the limit of a file's size a write fails as on a full disk, and leaves nothing behind. Messages go through a pipe:
+# they cannot be written to a file either.
+file_limit() {
+	mkdir "$file"
+	(ulimit -f 0; "$ctl" metrics --output "$file/a.prom" 2>&1; echo "status $?.") | cat >"$out"
+	check 'a file at the limit of its size' says "$out" 'status 1.'
+	check 'is told of, not died of' says "$out" 'a.prom cannot be written: File too large'
+	check 'and nothing of it is left' rmdir "$file"
+	rm -rf "$file"
+	(ulimit -f 0; "$ctl" config 2>&1 >"$file"; echo "status $?.") | cat >"$out"
+	check 'standard output at the limit' says "$out" 'status 1.'
+	check 'is told of' says "$out" 'standard output could not be written: File too large'
+}
+
+# Descriptors and signals are the program's: here what is ignored, as it is without hugepinctl.
+same_signals() {
+	[ "$("$ctl" run -q grep SigIgn /proc/self/status)" = "$(grep SigIgn /proc/self/status)" ]
+}
+
+inherited_signals() {
+	check 'a program ignores what it would without' same_signals
+	(trap '' PIPE XFSZ && same_signals)
+	check 'also a broken pipe and a file too large' [ $? -eq 0 ]
+}
+
 without_module() {
 	message='hugepin module is not loaded: modprobe hugepin'
 	check 'status without the module' fails 3 "$message" status
@@ -265,6 +290,8 @@ with_module() {
 
 command_lines
 output_that_fails
+file_limit
+inherited_signals
 if [ $# -eq 1 ]; then
 	without_module
 else

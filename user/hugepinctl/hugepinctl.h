@@ -195,8 +195,14 @@ struct apply_options {
 enum apply_result plan_apply(struct plan *plan, const struct apply_options *options, const struct apply_ops *ops,
 			     int *err, struct message *why);
 
-/* ---- signals.c: INT, TERM and HUP while the reserve is being changed ---- */
+/* ---- signals.c: INT, TERM and HUP while the reserve is being changed; those of a failed write ---- */
 
+/*
+ * A reader that has gone, or a limit on files, must not end a command between two changes, or before it has cleaned up:
+ * the write fails instead, and is told.
+ */
+void signals_ignore_writes(void);
+void signals_restore_writes(void);	/* as our parent had them: what is ignored is inherited by a program */
 int signals_catch(void);		/* from now on they are noted, and keep interrupting until signals_hold() */
 bool signals_caught(void);
 void signals_hold(void);		/* from now on they wait */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hugepinctl: finds the subcommand. A new one is a file with a struct command, and a line in this table. */
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -111,8 +110,7 @@ int main(int argc, char **argv)
 	const struct command *command;
 
 	fill_standard_streams();
-	/* A reader that has gone must not end a command between two changes: the write fails instead, and is told. */
-	signal(SIGPIPE, SIG_IGN);
+	signals_ignore_writes();
 	if (argc < 2) {
 		print_overview(stderr);
 		return STATUS_USAGE;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -259,9 +258,10 @@ static int start(char **program)
 {
 	int err;
 
-	signal(SIGPIPE, SIG_DFL);	/* ignored since main(); that would be inherited */
+	signals_restore_writes();
 	execvp(program[0], program);
 	err = errno;
+	signals_ignore_writes();
 	complain("run: '%s': %s", program[0], strerror(err));
 	return err == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
 }

@@ -5,6 +5,8 @@
  *
  * A signal may come between the look at the flag and the write that can take a minute. So the handler sets an alarm
  * that goes on interrupting, every second, until signals_hold().
+ *
+ * PIPE and XFSZ, all the time: ignored.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +20,19 @@ static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 static volatile sig_atomic_t caught;
 static struct sigaction before[COUNT], before_alarm;
 static sigset_t mask_before;
+static void (*pipe_before)(int), (*file_size_before)(int);
+
+void signals_ignore_writes(void)
+{
+	pipe_before = signal(SIGPIPE, SIG_IGN);
+	file_size_before = signal(SIGXFSZ, SIG_IGN);
+}
+
+void signals_restore_writes(void)
+{
+	signal(SIGPIPE, pipe_before);
+	signal(SIGXFSZ, file_size_before);
+}
 
 static void note(int signo)
 {
