@@ -245,10 +245,21 @@ processes() {
 	check 'once' [ "$(grep -c '^hugepin: heap' "$err")" -eq 1 ]
 	check 'other preloads stay' env LD_PRELOAD=libm.so.6 "$ctl" run -- sh -c 'case $LD_PRELOAD in *shim.so:libm.so.6) ;;
 		*) exit 1 ;; esac'
+	shim=$(realpath "$build/lib/libhugepin-shim.so")
+	check 'one whose name goes on where the shim'\''s ends, too' preloads "$shim.bak" "$shim:$shim.bak"
+	check 'the shim comes first' preloads "libm.so.6:$shim" "$shim:libm.so.6"
+	check 'and once' preloads " $shim libm.so.6:: libdl.so.2 $shim:" "$shim:libm.so.6:libdl.so.2"
+	check 'also alone' preloads "$shim" "$shim"
+	check 'also before nothing' preloads '' "$shim"
 	check 'standard error that was replaced is left alone' replaced_stderr
 	python_workers
 	set_user_id
 	unset HUGEPIN_HOST_LADDER
+}
+
+# preloads BEFORE AFTER - LD_PRELOAD, outside and in the program; ld.so complains of what it does not find
+preloads() {
+	ends 0 env LD_PRELOAD="$1" "$ctl" run -- sh -c 'echo "$LD_PRELOAD"' && [ "$(cat "$out")" = "$2" ]
 }
 
 in_other_directory() {

@@ -86,11 +86,32 @@ static int set_variable(const char *name, const char *value, struct message *why
 	return message_set(why, -errno, "%s=%s: %s", name, value ? value : "", strerror(errno));
 }
 
+/* @shim before @others, without another @shim among them; NULL: no memory. */
+static char *join_preload(const char *shim, const char *others)
+{
+	size_t own = strlen(shim), length;
+	char *all = malloc(own + 1 + strlen(others) + 1), *end;
+
+	if (!all)
+		return NULL;
+	end = stpcpy(all, shim);
+	for (; *others; others += length) {
+		others += strspn(others, " :");
+		length = strcspn(others, " :");
+		if (!length || (length == own && !memcmp(others, shim, own)))
+			continue;
+		*end++ = ':';
+		end = mempcpy(end, others, length);
+	}
+	*end = '\0';
+	return all;
+}
+
 /* First in LD_PRELOAD, once. ld.so splits it at blanks and colons, and knows no quoting. */
 static int set_preload(struct message *why)
 {
 	const char *before = getenv("LD_PRELOAD");
-	char path[PATH_MAX], shim[PATH_MAX], *all = NULL;
+	char path[PATH_MAX], shim[PATH_MAX], *all;
 	int err = find_shim(path, why);
 
 	if (err)
@@ -100,9 +121,8 @@ static int set_preload(struct message *why)
 	if (strpbrk(shim, " :\t\n"))
 		return message_set(why, -EINVAL, "the dynamic loader cannot preload %s: a blank or a colon in its path",
 				   shim);
-	if (!before || !*before || strstr(before, shim))
-		return set_variable("LD_PRELOAD", before && *before ? before : shim, why);
-	if (asprintf(&all, "%s:%s", shim, before) < 0)
+	all = join_preload(shim, before ? before : "");
+	if (!all)
 		return message_set(why, -ENOMEM, "no memory for LD_PRELOAD");
 	err = set_variable("LD_PRELOAD", all, why);
 	free(all);
