@@ -19,7 +19,7 @@
  *   EOVERFLOW   a range that wraps
  *   ENOMEM      not enough free pages where they may come from (@shortfall tells), or no memory for bookkeeping
  *   EDQUOT      over the share of a user, the limit of a mount or a cgroup (@shortfall tells) or RLIMIT_MEMLOCK (PIN)
- *   ERANGE      more than the node could ever hold
+ *   ERANGE      more than the node could ever hold, or than a knob's range
  *   EBUSY       reserve pages cannot be given back, since they are in use; a page cannot be moved to where it may stay
  *               pinned (PIN)
  *   EHWPOISON   a page of the range is faulty (PIN)
@@ -28,9 +28,9 @@
  *   ENOSPC      the mount has as many names as it may have (nr_names=)
  *   EMSGSIZE    an array that the caller gave has no room for the next entry (LIST)
  *   EACCES, EPERM, EROFS  the file system's usual answers; EACCES also for a name on a mount with nodev
- *   EBADF       the device is not open for writing
+ *   EBADF       the device (CREATE, PIN) is not open for writing, a region (EXPORT) not for reading and writing
  *   EMFILE, ENFILE  no descriptor left
- *   EINTR       a fatal signal (CREATE, PIN) or any signal (knobs) came; what the call says of partial results holds
+ *   EINTR       a fatal signal (CREATE, PIN, LIST) or any signal (knobs) came; what the call says of partial results holds
  *   ENOTTY      no such call on this descriptor
  */
 #ifndef _UAPI_HUGEPIN_H

@@ -19,8 +19,10 @@
  * - Sizes are bytes. Node numbers are the kernel's ids, never indices.
  * - Every call is thread-safe; ending an object while another thread uses it is the caller's error.
  * - Fork: a child keeps the mappings it inherits and may read and write them, but its calls on its parent's objects
- *   return -EPERM (NULL with EPERM), except *_destroy(), *_close() and *_release(), which then free the child's bookkeeping only.
- *   Nothing of the parent is freed or unregistered.
+ *   return -EPERM (NULL with EPERM), except *_destroy(), *_close(), *_release(), *_end() and *_unwatch(), which then free
+ *   the child's bookkeeping only, and those that only tell what a region, variable or plan has (descriptor, address,
+ *   bytes, extents). Nothing of the parent is freed or unregistered.
+ * - A handle is what a call gave, and has not been ended: another address is not looked for, nor is NULL but for a context.
  * - EINTR never comes out of this library, except where said.
  * - A call may need 32 KiB of the caller's stack: fibres have to have as much.
  * - The library does not print, exit, fork, install signal handlers or change limits or locales.
@@ -98,7 +100,7 @@ void hugepin_options_destroy(struct hugepin_options *options);
 int hugepin_options_set(struct hugepin_options *options, const char *key, const char *value);
 
 /**
- * hugepin_options_load_file - read "key = value" lines, '#' starts a comment
+ * hugepin_options_load_file - read "key = value" lines; '#' at the start of one or behind a blank starts a comment
  *
  * All or nothing: one bad line and the set is unchanged; hugepin_error() has "file:line". An unknown key is an error.
  * Options set by the environment or the API keep their value whatever the order of calls: defaults < file <
@@ -170,7 +172,7 @@ struct hugepin_context;		/* opaque */
  * ("auto": the first that is there). Nothing is allocated or registered.
  *
  * Return: 0, -EINVAL (an option does not fit this machine), -ENODEV (a node or runtime asked for by name is not
- * there), -ENOMEM. Since: 0.1
+ * there), -ENOMEM; with NULL also what hugepin_options_load_environment() returns. Since: 0.1
  */
 int hugepin_context_create(const struct hugepin_options *options, struct hugepin_context **out);
 
@@ -293,7 +295,8 @@ struct hugepin_region_request {
  *   -EOPNOTSUPP  1G pages asked for alone where the class is absent
  *   -ENOMEM      the reserve is short; hugepin_error() has asked and available per node and class
  *   -EDQUOT      over a limit; hugepin_error() has asked, limit and held
- *   -EEXIST, -EACCES, -ENAMETOOLONG  as open(2)
+ *   -ENOSPC      the mount has as many names as it may have (nr_names=)
+ *   -EEXIST, -ENOENT, -ENOTDIR, -EACCES, -EROFS, -ENAMETOOLONG, -EMFILE, -ENFILE  as open(2)
  *   -EINTR       a fatal signal
  * Since: 0.1
  */
@@ -517,8 +520,9 @@ int hugepin_pool_create_on(struct hugepin_context *ctx, enum hugepin_pool_kind k
  * hugepin_pool_destroy - give everything back
  *
  * Waits for the fences of blocks that were freed behind such.
- * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes) or a capture forbids waiting, or
- * -EIO when a runtime refused to unregister: then that memory stays mapped and booked. NULL is 0. Since: 0.1
+ * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes), a scope or plan is open, or a capture
+ * forbids waiting, or -EIO when a runtime refused to unregister or to record a fence: then that memory stays mapped and
+ * booked. NULL is 0. Since: 0.1
  */
 int hugepin_pool_destroy(struct hugepin_pool *pool);
 
@@ -624,7 +628,7 @@ int64_t hugepin_pool_trim(struct hugepin_pool *pool, uint64_t keep_bytes);
  * @deferred_bytes:  freed, waiting for a fence or a batch
  * @free_bytes:      in the arena
  * @mapped_bytes:    in segments
- * @registered_bytes: of these, registered with the runtime
+ * @registered_bytes: of these, registered with the runtime (with "none": pinned or locked)
  * @requested_bytes: what the users of the active blocks asked for
  * @wasted_bytes:    active - requested
  * @peak_*:          highest value so far
@@ -669,7 +673,7 @@ struct hugepin_segment_info {
 	int node;			/* -1: several, or not told */
 	int fd;
 	uint64_t offset;
-	const char *registered;		/* runtime's name, or "" */
+	const char *registered;		/* runtime's name; "none": pinned or locked; "": not at all */
 };
 
 /** hugepin_pool_segment - by position, 0 on, until -ENOENT; hugepin_block_segment - the one that holds a block.
@@ -800,7 +804,7 @@ int64_t hugepin_pool_clean(struct hugepin_pool *pool);
  * An allocation that fits then neither maps nor registers anything. Done in pieces of 1 GiB, each of use as soon as it
  * is there: in the background also while the rest is still being pinned.
  * Return: 0, -ENOMEM, -EDQUOT, -EIO as hugepin_alloc(), then nothing has come; -EBUSY (it grows in the background
- * already), -EINVAL, -EPERM. Since: 0.1
+ * already), -EAGAIN (no thread can be started for it), -EINVAL, -EPERM. Since: 0.1
  */
 int hugepin_pool_grow(struct hugepin_pool *pool, uint64_t bytes, unsigned int flags);
 
@@ -959,10 +963,10 @@ struct hugepin_variable;	/* opaque */
  * hugepin_variable_open - find the variable a former process left, contents and all, or make it, zeroed
  * @pool:  of kind HUGEPIN_POOL_VARIABLE
  * @name:  as in struct hugepin_region_request
- * @bytes: > 0; an existing variable must have this size, rounded up to 2 MiB
+ * @bytes: > 0; an existing variable must have this size, rounded up to 2 MiB or to a page of the ladder
  * @found: set to 1 if it was there, 0 if it was made; NULL if the caller does not care
  *
- * The page size is what variable_use_1g_huge_page says. Needs the module.
+ * The page size is what variable_ladder or variable_use_1g_huge_page says, of the module's rungs. Needs the module.
  * Return: 0, -EEXIST (there, but of another size), -ENODEV, and what hugepin_region_create() returns. Since: 0.1
  */
 int hugepin_variable_open(struct hugepin_pool *pool, const char *name, uint64_t bytes, int *found,

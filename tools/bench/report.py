@@ -58,7 +58,7 @@ def huge_pages():
 
 
 def machine():
-    return {"processor": processor(), "cpus": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+    return {"processor": processor(), "cpus": len(os.sched_getaffinity(0)), "kernel": ".".join(platform.release().split(".")[:2]),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "huge_pages": huge_pages(),
             "load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
 
