@@ -153,6 +153,36 @@ without_module() {
 	check 'and nobody is told every 15 s' [ ! -s "$err" ]
 }
 
+# with_mount COMMAND... - in a mount namespace, behind commands that change it; sets what ends() does
+with_mount() {
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare -m sh -euc "$1"'; shift; exec "$@"' sh "$@" >"$out" 2>"$err"
+	status=$?
+}
+
+# What the library reads first is garbled: no call of it works.
+library_that_fails() {
+	online=/sys/devices/system/node/online
+	if ! unshare -m true 2>/dev/null || [ ! -e $online ]; then
+		tests=$((tests + 1))
+		echo "ok $tests - a library that does not work # SKIP a mount namespace takes root, and NUMA"
+		return
+	fi
+	echo 0- >"$file"
+	garble="mount --bind $file $online"
+	with_mount "$garble" "$ctl" metrics
+	check 'metrics where the library does not work' [ $status -eq 1 ]
+	check 'have one that says so' says "$out" 'hugepin_up 0'
+	check 'and which library' says "$out" 'hugepin_build_info{version='
+	check 'with the reason beside them' says "$err" "$online"
+	with_mount "$garble" "$ctl" doctor
+	check 'doctor where the library does not work' [ $status -eq 1 ]
+	check 'tells that' grep -q "^bad   library    does not work here: .*$online" "$out"
+
+	with_mount 'mount -t tmpfs none /dev; : >/dev/hugepin' "$ctl" doctor
+	check 'a file in the place of the device pins nothing' sh -c "! grep -q 'pinned by the module' '$out'"
+}
+
 # ---- With the module ----
 
 knob() {
@@ -294,6 +324,7 @@ file_limit
 inherited_signals
 if [ $# -eq 1 ]; then
 	without_module
+	library_that_fails
 else
 	with_module
 fi

@@ -87,6 +87,22 @@ static void a_module_that_sysfs_does_not_show_is_not_missing(void **state)
 	assert_found(&doctor, HEALTH_OK, "device", "may be used", "");
 }
 
+static void a_library_that_does_not_work_is_told(void **state)
+{
+	struct reserve_view view = { .library_fails = true, .err = -EIO, .why = { "/sys/x is \"0-\"" } };
+	struct doctor doctor = { .count = 0 };
+
+	(void)state;
+	examine_module(&doctor, &view);
+	assert_found(&doctor, HEALTH_BAD, "library", "does not work here: /sys/x is \"0-\"", "");
+	tree_write(&tree, "sys/class/misc/hugepin/uapi_version", "1\n");
+	doctor.count = 0;
+	examine_module(&doctor, &view);
+	assert_found(&doctor, HEALTH_BAD, "library", "/sys/x", "");
+	for (size_t i = 0; i < doctor.count; i++)
+		assert_null(strstr(doctor.findings[i].text, "does not answer"));
+}
+
 static void a_kernel_that_wants_signatures_is_told(void **state)
 {
 	static const unsigned char on[] = { 6, 0, 0, 0, 1 }, off[] = { 6, 0, 0, 0, 0 };
@@ -197,16 +213,28 @@ static void limits_and_huge_pages_of_the_kernel_are_told(void **state)
 
 static void runtimes_are_told_by_device_and_library(void **state)
 {
+	struct reserve_view view = { .err = -ENODEV };
 	struct doctor doctor = { .count = 0 };
 
 	(void)state;
-	examine_runtimes(&doctor);
+	examine_runtimes(&doctor, &view);
 	assert_found(&doctor, HEALTH_OK, "iommu", "off", "");
 	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's: memory is locked by mlock()", "");
+	/* another device there, then the module, then its answers through a mount beside something else */
+	tree_write(&tree, "dev/none", "");
+	assert_int_equal(symlink("/dev/null", tree_path(&tree, "dev/hugepin")), 0);
+	doctor.count = 0;
+	examine_runtimes(&doctor, &view);
+	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's: memory is locked by mlock()", "");
+	view.there = true;
+	doctor.count = 0;
+	examine_runtimes(&doctor, &view);
+	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's: memory is pinned by the module", "");
+	tree_remove(&tree, "dev");
 	tree_write(&tree, "dev/hugepin", "");
 	doctor.count = 0;
-	examine_runtimes(&doctor);
-	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's: memory is pinned by the module", "");
+	examine_runtimes(&doctor, &view);
+	assert_found(&doctor, HEALTH_OK, "runtime", "no accelerator's: memory is locked by mlock()", "");
 	tree_write(&tree, "dev/nvidiactl", "");
 	tree_write(&tree, "opt/rocm/lib/libamdhip64.so", "");
 	tree_write(&tree, "dev/davinci_manager", "");
@@ -215,7 +243,7 @@ static void runtimes_are_told_by_device_and_library(void **state)
 	tree_write(&tree, "sys/kernel/iommu_groups/0/type", "identity\n");
 	tree_write(&tree, "sys/kernel/iommu_groups/1/type", "DMA-FQ\n");
 	doctor.count = 0;
-	examine_runtimes(&doctor);
+	examine_runtimes(&doctor, &view);
 	assert_found(&doctor, HEALTH_BAD, "runtime", "cuda: /dev/nvidiactl is there, but no libcuda.so.1", "NVIDIA");
 	assert_found(&doctor, HEALTH_WARN, "runtime", "hip: a library is there, but no /dev/kfd", "driver");
 	assert_found(&doctor, HEALTH_OK, "runtime", "ascend: device and library", "");
@@ -227,6 +255,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_module_that_is_built_is_to_be_loaded, begin, end),
 		cmocka_unit_test_setup_teardown(a_module_that_sysfs_does_not_show_is_not_missing, begin, end),
+		cmocka_unit_test_setup_teardown(a_library_that_does_not_work_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(a_kernel_that_wants_signatures_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(a_mount_and_a_device_are_found, begin, end),
 		cmocka_unit_test_setup_teardown(a_reserve_that_is_short_is_told_with_numbers, begin, end),

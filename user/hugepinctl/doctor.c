@@ -104,6 +104,7 @@ static void view_reserve(struct reserve_view *view)
 	struct hugepin_context *ctx;
 
 	view->err = session_open(&ctx, &view->why);
+	view->library_fails = view->err;
 	if (view->err)
 		return;
 	view->err = snapshot_take(ctx, &view->snapshot, &view->why);
@@ -121,7 +122,7 @@ static int examine(bool json)
 	examine_module(&doctor, &view);
 	examine_reserve(&doctor, &view);
 	examine_host(&doctor);
-	examine_runtimes(&doctor);
+	examine_runtimes(&doctor, &view);
 	snapshot_free(&view.snapshot);
 	if (!json)
 		print_human(&doctor);

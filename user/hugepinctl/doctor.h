@@ -31,6 +31,7 @@ void advice(struct doctor *doctor, const char *fmt, ...) __attribute__((format(p
 
 struct reserve_view {
 	bool there;
+	bool library_fails;		/* no call of the library's works here */
 	struct snapshot snapshot;	/* of the reserve, when @there */
 	struct message why;		/* when not */
 	int err;
@@ -44,6 +45,6 @@ void examine_host(struct doctor *doctor);
 
 /* ---- doctor_runtime.c: accelerators, their runtimes, and the way their transfers take ---- */
 
-void examine_runtimes(struct doctor *doctor);
+void examine_runtimes(struct doctor *doctor, const struct reserve_view *view);
 
 #endif /* HUGEPINCTL_DOCTOR_H */

@@ -174,10 +174,12 @@ void examine_module(struct doctor *doctor, const struct reserve_view *view)
 	bool loaded = examine_loaded(doctor, view);
 
 	examine_signature(doctor, loaded);
+	if (view->library_fails)
+		found(doctor, HEALTH_BAD, "library", "does not work here: %s", view->why.text);
 	if (!loaded)
 		return;
 	examine_device(doctor);
-	if (!view->there && view->err != -EACCES && view->err != -ENODEV)
+	if (!view->there && !view->library_fails && view->err != -EACCES && view->err != -ENODEV)
 		found(doctor, HEALTH_BAD, "module", "does not answer: %s", view->why.text);
 	examine_mount(doctor);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "doctor.h"
@@ -107,16 +108,20 @@ static void examine_iommu(struct doctor *doctor)
 }
 
 /* As the library pins where there is no runtime: by the module if its device may be used, else by mlock(). */
-static bool module_pins(void)
+static bool module_pins(const struct reserve_view *view)
 {
 	int fd = host_open(O_RDWR, "/dev/hugepin");
+	struct stat st;
+	bool device;
 
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	if (fd < 0)
+		return false;
+	device = !fstat(fd, &st) && S_ISCHR(st.st_mode);
+	close(fd);
+	return device && view->there;
 }
 
-void examine_runtimes(struct doctor *doctor)
+void examine_runtimes(struct doctor *doctor, const struct reserve_view *view)
 {
 	unsigned int known = 0;
 
@@ -125,5 +130,5 @@ void examine_runtimes(struct doctor *doctor)
 		known += examine_runtime(doctor, &runtimes[i]);
 	if (!known)
 		found(doctor, HEALTH_OK, "runtime", "no accelerator's: memory is %s",
-		      module_pins() ? "pinned by the module" : "locked by mlock(), since the module cannot pin it");
+		      module_pins(view) ? "pinned by the module" : "locked by mlock(), since the module cannot pin it");
 }

@@ -143,9 +143,11 @@ static int gather(struct samples *samples, struct message *why)
 	struct snapshot now;
 	int err = session_open(&ctx, why);
 
-	if (err)
-		return err;
 	sample_add(samples, BUILD_INFO, 1, hugepin_version());
+	if (err) {
+		sample_add(samples, UP, 0);
+		return err;
+	}
 	err = snapshot_take(ctx, &now, why);
 	sample_add(samples, UP, !err);
 	if (!err) {
