@@ -211,6 +211,29 @@ static void limits_and_huge_pages_of_the_kernel_are_told(void **state)
 		assert_null(strstr(doctor.findings[i].text, "hugetlb.2MB.max"));
 }
 
+static void limits_of_cgroup_v1_are_told_below_all_memory(void **state)
+{
+	struct doctor doctor = { .count = 0 };
+	size_t found = 0;
+
+	(void)state;
+	tree_write(&tree, "proc/meminfo", "MemTotal:       24684092 kB\nMemFree: 5 kB\n");
+	tree_write(&tree, "proc/self/cgroup",
+		   "9:name=systemd:/memory\n5:cpu,memory:/jobs/7\n4:hugetlb:/docker/af\n0::/../x\n");
+	tree_write(&tree, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	tree_write(&tree, "sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", "1073741824\n");
+	tree_write(&tree, "sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes", "2147483648\n");
+	/* a container's: its own group is what is mounted */
+	tree_write(&tree, "sys/fs/cgroup/hugetlb/hugetlb.2MB.limit_in_bytes", "4194304\n");
+	tree_write(&tree, "sys/fs/cgroup/hugetlb/hugetlb.1GB.limit_in_bytes", "9223372035781033984\n");
+	examine_host(&doctor);
+	assert_found(&doctor, HEALTH_OK, "cgroup", "memory.limit_in_bytes of /jobs: 1 GiB", "page tables");
+	assert_found(&doctor, HEALTH_OK, "cgroup", "hugetlb.2MB.limit_in_bytes of /: 4 MiB", "rung 'hugetlb'");
+	for (size_t i = 0; i < doctor.count; i++)
+		found += !strcmp(doctor.findings[i].subject, "cgroup");
+	assert_int_equal(found, 2);
+}
+
 static void runtimes_are_told_by_device_and_library(void **state)
 {
 	struct reserve_view view = { .err = -ENODEV };
@@ -261,6 +284,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_reserve_that_is_short_is_told_with_numbers, begin, end),
 		cmocka_unit_test_setup_teardown(what_the_kernel_lacks_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(limits_and_huge_pages_of_the_kernel_are_told, begin, end),
+		cmocka_unit_test_setup_teardown(limits_of_cgroup_v1_are_told_below_all_memory, begin, end),
 		cmocka_unit_test_setup_teardown(runtimes_are_told_by_device_and_library, begin, end),
 	};
 

@@ -84,45 +84,106 @@ static void examine_container(struct doctor *doctor)
 	advice(doctor, "run 'hugepinctl reserve' on the host; regions need /dev/hugepin or a mount of hugepinfs only");
 }
 
-/* This process's group of cgroup v2, "" where there is none. */
-static void own_group(char *group, size_t size)
+struct group_limit {
+	const char *controller;		/* of cgroup v1, where it has a mount by its name; "": v2 */
+	const char *file;
+	const char *what;		/* it binds */
+};
+#define BINDS_TABLES	"page tables of large mappings count; pages of the reserve do not"
+#define BINDS_HUGETLB	"binds the rung 'hugetlb' of the ladder only"
+static const struct group_limit group_limits[] = {
+	{ "", "memory.max", BINDS_TABLES },
+	{ "", "hugetlb.2MB.max", BINDS_HUGETLB },
+	{ "", "hugetlb.1GB.max", BINDS_HUGETLB },
+	{ "memory", "memory.limit_in_bytes", BINDS_TABLES },
+	{ "hugetlb", "hugetlb.2MB.limit_in_bytes", BINDS_HUGETLB },
+	{ "hugetlb", "hugetlb.1GB.limit_in_bytes", BINDS_HUGETLB },
+};
+
+/* Is @name one of "cpu,memory"? "" is the only one of "". */
+static bool is_listed(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (;; list++) {
+		size_t next = strcspn(list, ",");
+
+		if (next == length && !strncmp(list, name, length))
+			return true;
+		list += next;
+		if (!*list)
+			return false;
+	}
+}
+
+/* This process's group of lines "4:memory:/group", "0::/group"; "" for the root, or where no other can be seen. */
+static void own_group(const char *controller, char *group, size_t size)
 {
 	FILE *file = host_open_text("/proc/self/cgroup");
 	char line[512];
 
 	*group = '\0';
 	while (file && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, "0::", 3))
-			continue;
+		char *rest = line, *controllers;
+
 		line[strcspn(line, "\n")] = '\0';
-		snprintf(group, size, "%s", line + 3);
+		strsep(&rest, ":");
+		controllers = strsep(&rest, ":");
+		if (!rest || !is_listed(controllers, controller))
+			continue;
+		/* "/.." in front: outside of the cgroup namespace */
+		snprintf(group, size, "%s", strcmp(rest, "/") && strncmp(rest, "/..", 3) ? rest : "");
 	}
 	if (file)
 		fclose(file);
 }
 
-static void examine_group_limit(struct doctor *doctor, const char *group, const char *file, const char *what)
+static uint64_t host_memory(void)
 {
-	char size[HUMAN_SIZE];
-	uint64_t bytes;
+	FILE *file = host_open_text("/proc/meminfo");
+	uint64_t kb = UINT64_MAX >> 10;
+	char line[128];
 
-	/* "max" is no number, and no limit */
-	if (host_read_number(&bytes, CGROUPS "%s/%s", group, file))
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemTotal: %" SCNu64, &kb) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kb << 10;
+}
+
+/*
+ * The least on the way up, as the library has it. In a container whose own group is what is mounted, the groups on the
+ * way are not there, and the mount's root is what counts.
+ */
+static void examine_group_limit(struct doctor *doctor, const struct group_limit *limit)
+{
+	uint64_t least = host_memory(), bytes;	/* "unlimited" of v1 is a number beyond all memory, of v2 it is "max" */
+	char group[512], at[512] = "", size[HUMAN_SIZE], *slash;
+	bool limited = false;
+
+	own_group(limit->controller, group, sizeof(group));
+	do {
+		if (!host_read_number(&bytes, CGROUPS "%s%s%s/%s", *limit->controller ? "/" : "", limit->controller,
+				      group, limit->file) && bytes < least) {
+			limited = true;
+			least = bytes;
+			strcpy(at, group);
+		}
+		slash = strrchr(group, '/');
+		if (slash)
+			*slash = '\0';
+	} while (slash);
+	if (!limited)
 		return;
-	found(doctor, HEALTH_OK, "cgroup", "%s of %s: %s", file, *group ? group : "/", human_bytes(bytes, size));
-	if (*what)
-		advice(doctor, "%s", what);
+	found(doctor, HEALTH_OK, "cgroup", "%s of %s: %s", limit->file, *at ? at : "/", human_bytes(least, size));
+	advice(doctor, "%s", limit->what);
 }
 
 static void examine_groups(struct doctor *doctor)
 {
-	char group[512];
-
-	own_group(group, sizeof(group));
-	examine_group_limit(doctor, group, "memory.max",
-			    "page tables of large mappings count; pages of the reserve do not");
-	examine_group_limit(doctor, group, "hugetlb.2MB.max", "binds the rung 'hugetlb' of the ladder only");
-	examine_group_limit(doctor, group, "hugetlb.1GB.max", "binds the rung 'hugetlb' of the ladder only");
+	for (size_t i = 0; i < sizeof(group_limits) / sizeof(group_limits[0]); i++)
+		examine_group_limit(doctor, &group_limits[i]);
 }
 
 /* ---- the kernel's own huge pages ---- */
