@@ -87,6 +87,12 @@ command_lines() {
 	check 'a file without a name' fails 1 "'' is not the name of a file" metrics --output ''
 	check 'a word that config does not know' fails 2 "'frob' is neither 'get' nor 'check'" config frob
 	check 'one option as an array of all' fails 2 'config get takes one NAME, and no --json' config --json get host_cap
+	check 'a value given twice' fails 2 'config: --file is given twice' config -f /dev/null --file /dev/null
+	check 'also of the same' fails 2 'metrics: --output is given twice' metrics -o "$file" -o "$file"
+	check 'a switch is as often as one likes' prints '"name": "host_cap"' config -j -j
+	check 'release of so many more' fails 2 'release takes the pages to give back as N' release 0:2M:+1
+	check 'a node and class named twice' fails 2 'node 0: 2M is named twice' reserve 0:2M:1 0:2M:2
+	check 'by a star' fails 2 'node 0: 2M is named twice' release '*:2M:1' 0:2M:2
 	check 'a threshold below all' fails 2 'is less than 64K' run --host-threshold 65535 true
 	check 'a program without a name' fails 127 "run: '': No such file" run ''
 	check 'bytes that a terminal would obey' fails 2 "'?[31m?.' is not a command" "$(printf '\033[31m\n.')"

@@ -307,6 +307,17 @@ static int plan_and_carry_out(const struct change_request *request, const struct
 	return status;
 }
 
+static int read_specs(const struct change_request *request, struct spec **specs, size_t *nr, struct message *why)
+{
+	int err = spec_parse_all(request->arguments, request->nr_arguments, specs, nr, why);
+
+	for (size_t i = 0; !err && request->command == &command_release && i < *nr; i++)
+		if ((*specs)[i].relative)
+			err = message_set(why, -EINVAL, "+%" PRIu64 ": release takes the pages to give back as N",
+					  (*specs)[i].count);
+	return err;
+}
+
 int change_run(const struct change_request *request)
 {
 	struct spec *specs = NULL;
@@ -314,8 +325,9 @@ int change_run(const struct change_request *request)
 	size_t nr = 0;
 	int err, status;
 
-	err = spec_parse_all(request->arguments, request->nr_arguments, &specs, &nr, &why);
+	err = read_specs(request, &specs, &nr, &why);
 	if (err) {
+		free(specs);
 		complain("%s", why.text);
 		return err == -EINVAL ? usage_error(request->command) : status_of(err);
 	}

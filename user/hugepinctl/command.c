@@ -121,6 +121,10 @@ int command_start(const struct command *command, int argc, char **argv)
 			i++;
 		if (i == OPTIONS_MAX)
 			return usage_error(command);
+		if (optarg && line.values[i]) {
+			complain("%s: --%s is given twice", command->name, command->options[i].name);
+			return usage_error(command);
+		}
 		line.values[i] = optarg ? optarg : "";
 	}
 	if (!command->takes_words && optind < argc) {

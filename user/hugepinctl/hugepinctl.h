@@ -55,7 +55,7 @@ const struct command *command_at(size_t position);		/* as help lists them; NULL 
 
 /* Parses the command line and runs the command; the exit status. */
 int command_start(const struct command *command, int argc, char **argv);
-/* What an option was given with, "" for a switch; NULL: it was not given. The last one counts. */
+/* What an option was given with, "" for a switch; NULL: it was not given. */
 const char *option_value(const struct command_line *line, char letter);
 bool option_given(const struct command_line *line, char letter);
 const struct command_option *command_option_at(const struct command *command, size_t position);	/* NULL behind --help */
@@ -102,7 +102,10 @@ struct spec {
 };
 /* The whole of @text or nothing: -EINVAL with the reason. */
 int spec_parse(const char *text, struct spec *out, struct message *why);
-/* Every argument is a SPEC or several with commas between; *@out is the caller's to free. */
+/*
+ * Every argument is a SPEC or several with commas between; no two of them may mean the same node and class. *@out is
+ * the caller's to free.
+ */
 int spec_parse_all(char *const *arguments, size_t count, struct spec **out, size_t *nr, struct message *why);
 /* Decimal digits only, no sign, no leading zero, no overflow. */
 int number_parse(const char *text, uint64_t max, uint64_t *out);
@@ -162,7 +165,10 @@ struct plan {
 	struct change *changes;
 	size_t count;
 };
-/* All three: -EINVAL, -ENXIO (node), -EOPNOTSUPP (class), -EBUSY (in use), -EOVERFLOW; @out is untouched on failure. */
+/*
+ * @specs: as of spec_parse_all(), for plan_release() none relative. All three: -ENXIO (node), -EOPNOTSUPP (class),
+ * -EBUSY (in use), -EOVERFLOW; @out is untouched on failure.
+ */
 int plan_reserve(const struct snapshot *now, const struct spec *specs, size_t nr, struct plan *out,
 		 struct message *why);
 int plan_release(const struct snapshot *now, const struct spec *specs, size_t nr, struct plan *out,

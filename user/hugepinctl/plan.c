@@ -85,11 +85,6 @@ static int add_change(struct plan *plan, const struct hugepin_reserve_info *info
 	struct change *change = &plan->changes[plan->count];
 	int err;
 
-	for (size_t i = 0; i < plan->count; i++)
-		if (plan->changes[i].node == info->node && plan->changes[i].page_class == info->page_class)
-			return message_set(why, -EINVAL, "node %d: %s is named twice",
-					   info->node, class_name(info->page_class));
-
 	*change = (struct change){
 		.node = info->node,
 		.page_class = info->page_class,
@@ -125,8 +120,8 @@ static int expand(struct plan *plan, const struct snapshot *now, const struct sp
 static int build(const struct snapshot *now, const struct spec *specs, size_t nr, target_fn *target, struct plan *out,
 		 struct message *why)
 {
-	/* No node and class is in a plan twice, so that it never has more entries than the snapshot; one is to spare,
-	 * for the change that add_change() is about to refuse. */
+	/* No two specs mean the same node and class, so that a plan never has more entries than the snapshot; of none
+	 * calloc() may return NULL. */
 	struct plan plan = { .changes = calloc(now->count + 1, sizeof(*plan.changes)) };
 	int err = 0;
 
@@ -177,10 +172,6 @@ int plan_reserve(const struct snapshot *now, const struct spec *specs, size_t nr
 int plan_release(const struct snapshot *now, const struct spec *specs, size_t nr, struct plan *out,
 		 struct message *why)
 {
-	for (size_t i = 0; i < nr; i++)
-		if (specs[i].relative)
-			return message_set(why, -EINVAL, "+%" PRIu64 ": release takes the pages to give back as N",
-					   specs[i].count);
 	return build(now, specs, nr, target_release, out, why);
 }
 

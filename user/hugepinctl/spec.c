@@ -125,6 +125,25 @@ int spec_parse(const char *text, struct spec *out, struct message *why)
 	return err;
 }
 
+/* Whether a node and class is meant by two of them can be told without looking at the host. */
+static int refuse_twice(const struct spec *specs, size_t nr, struct message *why)
+{
+	for (size_t i = 0; i < nr; i++)
+		for (size_t j = 0; j < i; j++) {
+			const struct spec *a = &specs[i], *b = &specs[j];
+
+			if (a->page_class != b->page_class ||
+			    (!a->every_node && !b->every_node && a->node != b->node))
+				continue;
+			if (a->every_node && b->every_node)
+				return message_set(why, -EINVAL, "every node: %s is named twice",
+						   class_name(a->page_class));
+			return message_set(why, -EINVAL, "node %d: %s is named twice",
+					   a->every_node ? b->node : a->node, class_name(a->page_class));
+		}
+	return 0;
+}
+
 static size_t count_specs(char *const *arguments, size_t count)
 {
 	size_t nr = count;
@@ -150,6 +169,8 @@ int spec_parse_all(char *const *arguments, size_t count, struct spec **out, size
 			err = spec_parse(text, &specs[done++], why);
 		free(copy);
 	}
+	if (!err)
+		err = refuse_twice(specs, done, why);
 	if (err) {
 		free(specs);
 		return err;
