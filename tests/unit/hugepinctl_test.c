@@ -14,7 +14,8 @@
 #include <cmocka.h>
 #include <json-c/json.h>
 
-#include "hugepinctl.h"
+#include "host.h"
+#include "tree.h"
 
 #define NR(array)	(sizeof(array) / sizeof((array)[0]))
 
@@ -292,6 +293,43 @@ static void relative_count_reaches_the_limit_exactly(void **state)
 	assert_int_equal(plan_text(plan_reserve, &now, "0:1G:+17179869179", &plan, &why), 0);
 	assert_int_equal(plan.changes[0].target, 17179869183);
 	plan_free(&plan);
+}
+
+static void a_dry_run_takes_off_what_is_left_to_the_node(void **state)
+{
+	static const struct {
+		unsigned int mib;
+		enum hugepin_class page_class;
+		uint64_t pages;			/* that may be asked for, and not one more */
+	} cases[] = {
+		{ 1024, HUGEPIN_PAGES_2M, (1024 - 128) / 2 },
+		{ 8192, HUGEPIN_PAGES_2M, (8192 - 256) / 2 },
+		{ 8192, HUGEPIN_PAGES_1G, 7 },
+		{ 1048576, HUGEPIN_PAGES_1G, 1022 },
+		{ 64, HUGEPIN_PAGES_2M, 0 },
+	};
+	struct tree tree;
+
+	(void)state;
+	tree_make(&tree);
+	host_root = tree.root;
+	for (size_t i = 0; i < NR(cases); i++) {
+		struct change change = { .node = 1, .page_class = cases[i].page_class, .target = cases[i].pages };
+		struct plan plan = { .changes = &change, .count = 1 };
+		struct message why = { "" };
+		char text[64];
+
+		snprintf(text, sizeof(text), "Node 1 MemTotal:       %u kB\n", cases[i].mib << 10);
+		tree_write(&tree, "sys/devices/system/node/node1/meminfo", text);
+		assert_int_equal(change_check_room(&plan, &why), 0);
+		change.target++;
+		assert_int_equal(change_check_room(&plan, &why), -ERANGE);
+		assert_non_null(strstr(why.text, "is left to the node"));
+		change.before = change.target + 1;	/* to give back is always possible */
+		assert_int_equal(change_check_room(&plan, &why), 0);
+	}
+	host_root = "";
+	tree_remove(&tree, "");
 }
 
 /* ---- All or nothing, against a stand-in for the module ---- */
@@ -791,6 +829,7 @@ int main(void)
 		cmocka_unit_test(release_plans_down_to_what_is_not_free),
 		cmocka_unit_test(plan_refuses_with_numbers_what_cannot_be),
 		cmocka_unit_test(relative_count_reaches_the_limit_exactly),
+		cmocka_unit_test(a_dry_run_takes_off_what_is_left_to_the_node),
 		cmocka_unit_test(enough_room_is_done),
 		cmocka_unit_test(shortfall_puts_everything_back_and_tells_asked_and_got),
 		cmocka_unit_test(every_failing_call_leaves_the_reserve_as_it_was),

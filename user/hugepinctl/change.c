@@ -220,21 +220,22 @@ static int make_plan(const struct change_request *request, const struct snapshot
 	return plan_reserve(now, specs, nr, out, why);
 }
 
-/* What the module would refuse outright; how many it can get, only trying tells. */
-static int check_room(const struct plan *plan, struct message *why)
+/* A part of what the node has may be in zones that the module does not take from: it may refuse what passes here. */
+int change_check_room(const struct plan *plan, struct message *why)
 {
 	for (size_t i = 0; i < plan->count; i++) {
 		const struct change *change = &plan->changes[i];
-		uint64_t bytes, pages;
+		uint64_t bytes, left, pages;
 		char size[HUMAN_SIZE];
 
 		if (host_node_memory(change->node, &bytes))
 			continue;
-		pages = bytes / class_bytes(change->page_class);
+		left = node_floor_bytes(bytes);
+		pages = (bytes > left ? bytes - left : 0) / class_bytes(change->page_class);
 		if (change->target > change->before && change->target > pages)
 			return message_set(why, -ERANGE,
 					   "node %d: %s: %" PRIu64 " pages were asked for, its memory of %s has %"
-					   PRIu64,
+					   PRIu64 " beside the part that is left to the node",
 					   change->node, class_name(change->page_class), change->target,
 					   human_bytes(bytes, size), pages);
 	}
@@ -289,7 +290,7 @@ static int plan_and_carry_out(const struct change_request *request, const struct
 		snapshot_free(&now);
 	}
 	if (!err && request->dry_run) {
-		err = check_room(&plan, &why);
+		err = change_check_room(&plan, &why);
 		if (err)
 			plan_free(&plan);
 	}

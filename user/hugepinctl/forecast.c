@@ -11,7 +11,8 @@
 
 #include "host.h"
 
-#define MIB_PAGES	((1ULL << 20) / 4096)
+#define PAGE_BYTES	4096
+#define MIB		(1ULL << 20)
 
 const char *const window_state_names[WINDOW_STATES] = {
 	[WINDOW_FREE] = "free",
@@ -99,13 +100,13 @@ static uint64_t saturating_sub(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-static uint64_t floor_of(uint64_t managed_pages)
+uint64_t node_floor_bytes(uint64_t managed_bytes)
 {
-	uint64_t floor = managed_pages / 32;
+	uint64_t floor = managed_bytes / 32;
 
-	if (floor < 128 * MIB_PAGES)
-		return 128 * MIB_PAGES;
-	return floor > 2048 * MIB_PAGES ? 2048 * MIB_PAGES : floor;
+	if (floor < 128 * MIB)
+		return 128 * MIB;
+	return floor > 2048 * MIB ? 2048 * MIB : floor;
 }
 
 static void count_room(const struct node_map *map, struct forecast *out)
@@ -121,7 +122,7 @@ static void count_room(const struct node_map *map, struct forecast *out)
 		out->available_pages += saturating_sub(zone->free_pages, zone->free_cma_pages) + zone->file_pages;
 		out->cma_pages += zone->cma_pages;
 	}
-	out->floor_pages = floor_of(managed);
+	out->floor_pages = node_floor_bytes(managed * PAGE_BYTES) / PAGE_BYTES;
 	out->room = saturating_sub(out->available_pages, out->floor_pages) / WINDOW_PAGES;
 }
 

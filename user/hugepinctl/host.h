@@ -145,6 +145,8 @@ struct forecast {
 	uint64_t blocks_stuck;		/* memory blocks that cannot go offline */
 	uint64_t cma_pages;
 };
+/* What the module leaves to a node of so much memory, in zones that it takes from. */
+uint64_t node_floor_bytes(uint64_t managed_bytes);
 void forecast_make(const struct node_map *map, const struct node_scan *scan, struct forecast *out);
 bool block_is_stuck(const struct tally *tally);
 

@@ -224,6 +224,8 @@ struct change_request {
 	size_t nr_arguments;
 };
 int change_run(const struct change_request *request);
+/* -ERANGE: more than the module would ever take of a node; how much it can get, only trying tells. */
+int change_check_room(const struct plan *plan, struct message *why);
 
 /* ---- table.c: aligned text tables ---- */
 
