@@ -111,6 +111,23 @@ check 'a mount over what is there' refuses '/usr is not an empty directory'
 with 'mount_options = gid=no_such_group\n'
 check 'a group that is not there' refuses "'no_such_group' is in no group of this host"
 
+for bad in gid= uid=,mode=1770 gid mode= mode mode=9 mode=0x1ff mode=17777; do
+	with "mount_options = gid=root,$bad\n"
+	check "mount options with $bad" refuses "$conf:1: mount_options: '${bad%%,*}' is neither"
+done
+for bad in ',,' gid=root,,mode=1770 ,gid=root 'gid=root,'; do
+	with "mount_options = $bad\n"
+	check "mount options $bad" refuses "$conf:1: mount_options = $bad has an empty entry"
+done
+with 'mount_options = ro,gid=0,mode=01770,limit_2m=4\n'
+check "others are the kernel's to know" prints 'mount /run/hugepin (ro,gid=0,mode=01770,limit_2m=4)'
+with 'mount_options = gid=-x\n'
+check 'a group like an option' refuses "'-x' is in no group of this host"
+check 'is none of getent' sh -c "! grep -qi usage '$err'"
+printf '%b' "$ids" >-x.conf
+boot check -x.conf
+check 'a file like an option' prints "$default"
+
 with "$ids"
 chmod 666 "$conf"
 boot check "$conf"
