@@ -510,7 +510,7 @@ class Options(_Closing):
     def _read(function: Callable[..., int], *arguments: Any) -> OptionInfo:
         info = _OptionInfo(size=ctypes.sizeof(_OptionInfo))
         _call(function, *arguments, ctypes.byref(info))
-        return OptionInfo(*(getattr(info, field.name).decode() for field in fields(OptionInfo)))
+        return OptionInfo(*(os.fsdecode(getattr(info, field.name)) for field in fields(OptionInfo)))
 
     def __iter__(self) -> Iterator[OptionInfo]:
         infos: list[OptionInfo] = []

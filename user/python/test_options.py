@@ -68,6 +68,19 @@ class OptionsTest(unittest.TestCase):
         with self.assertRaises(FileNotFoundError):
             options.load_file("/nonexistent")
 
+    def test_bytes_that_are_no_utf8_come_through_as_paths_do(self):
+        os.environb[b"HUGEPIN_MOUNT"] = b"/\xff"
+        try:
+            options = hugepin.Options(environment=True)
+        finally:
+            del os.environb[b"HUGEPIN_MOUNT"]
+        self.assertEqual(os.fsencode(options["mount"]), b"/\xff")
+        self.assertEqual([info.value for info in options if info.name == "mount"], [options["mount"]])
+        options["mount"] = options["mount"] + "\udcfe"
+        self.assertEqual(os.fsencode(options["mount"]), b"/\xff\xfe")
+        with hugepin.Context(options) as ctx:
+            self.assertEqual(ctx.mount, options["mount"])
+
     def test_a_mapping_is_set_over_the_environment_and_a_set_is_taken_as_it_is(self):
         code = ("import hugepin\nfor o in (None, {'host_cap': '4M'}, hugepin.Options({'host_cap': '8M'})):\n"
                 "  with hugepin.Context(o) as c: print(c.mount, c.pool('host').stats().cap_bytes)")
