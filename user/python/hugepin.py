@@ -537,6 +537,14 @@ def _c_text(text: str) -> bytes:
     return encoded
 
 
+def _c_number(number: Any, what: str) -> int:
+    """ctypes would take it modulo 2^64."""
+    value = operator.index(number)
+    if not 0 <= value < 1 << 64:
+        raise Invalid(errno.EINVAL, f"{what} is {value}, which is not in 0 to 2^64 - 1")
+    return value
+
+
 # ---- numbers ----
 
 
@@ -771,7 +779,7 @@ class Pool(_Closing):
         sizes, kind, nbytes = _layout(shape, dtype)
         if order not in ("C", "F"):
             raise ValueError(f"order is {order!r}, not 'C' or 'F'")
-        root = self._handle.take(nbytes, flags, operator.index(alignment))
+        root = self._handle.take(nbytes, flags, _c_number(alignment, "alignment"))
         return numpy.ndarray(sizes, kind, root, order=order)
 
     def torch_empty(self, shape: Shape, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -807,7 +815,7 @@ class Pool(_Closing):
 
     @streams.setter
     def streams(self, handles: Iterable[int] | None) -> None:
-        listed = None if handles is None else [operator.index(handle) for handle in handles]
+        listed = None if handles is None else [_c_number(handle, "a stream") for handle in handles]
         self._handle.streams = (ctypes.c_void_p * len(listed))(*listed) if listed else None
 
     def synchronize(self) -> bool:
@@ -816,9 +824,10 @@ class Pool(_Closing):
 
     def trim(self, keep_bytes: int = 0) -> int:
         """Give wholly free segments back until no more than this is mapped; returns the bytes given back."""
+        keep = _c_number(keep_bytes, "keep_bytes")
         self.synchronize()
         with self._handle.use() as pool:
-            return _call(_lib().pool_trim, pool, operator.index(keep_bytes))
+            return _call(_lib().pool_trim, pool, keep)
 
     def stats(self) -> PoolStats:
         """The pool in numbers, one snapshot."""

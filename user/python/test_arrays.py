@@ -46,6 +46,19 @@ class ArrayTest(PoolCase):
         with self.assertRaises(hugepin.OutOfMemory):
             self.pool.empty(1, alignment=1 << 31)
 
+    def test_numbers_that_do_not_fit_are_refused(self):
+        self.pool.empty(100)
+        mapped = self.pool.stats().mapped_bytes
+        self.assertGreater(mapped, 0)
+        for number in (-1, 1 << 64, (1 << 64) + 64, -(1 << 64)):
+            for call in (lambda n=number: self.pool.trim(n), lambda n=number: self.pool.empty(1, alignment=n),
+                         lambda n=number: self.pool.zeros(1, alignment=n)):
+                with self.assertRaises(hugepin.Invalid) as caught:
+                    call()
+                self.assertIn(f" is {number}, ", caught.exception.strerror)
+        self.assertEqual(self.pool.stats().mapped_bytes, mapped)
+        self.assertEqual(self.pool.trim((1 << 64) - 1), 0)
+
     def test_blocks_do_not_overlap(self):
         arrays = [self.pool.empty(n, "u1") for n in (1, 63, 64, 65, 0, 0, 4096, 1 << 20)]
         ranges = sorted((a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays)

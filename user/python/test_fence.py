@@ -104,6 +104,8 @@ class FenceTest(unittest.TestCase):
         self.pool.streams = []
         self.assertIsNone(self.pool.streams)
         self.assertRaises(TypeError, setattr, self.pool, "streams", ["a"])
+        self.assertRaises(hugepin.Invalid, setattr, self.pool, "streams", [1 << 64])
+        self.assertRaises(hugepin.Invalid, setattr, self.pool, "streams", [1, -1])
         self.assertIsNone(self.pool.streams)
 
     def test_memory_that_runs_out_is_waited_for(self):
