@@ -131,6 +131,9 @@ for command in $(help_commands); do
 	check "$command: and no other" no_others "$command"
 done
 check 'the page has the exit statuses of the help' same "$(help_statuses)" "$(page_statuses)"
+check 'version is --version' same "$("$ctl" --version)" "$("$ctl" version)"
+check 'and stands in the page' grep -qx '\.Cm version \.' $page
+check 'help of hugepin-boot stands in its page' grep -qx '\.It Cm help' Documentation/man/hugepin-boot.8
 check 'the documents name commands and options that are there' known
 check "README has the demo's steps" same "$(demo_titles)" "$(report_in_readme | grep -E '^[1-9-]  ' | sort)"
 check 'and no line that it does not print' known_lines
