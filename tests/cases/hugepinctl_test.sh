@@ -65,6 +65,7 @@ command_lines() {
 	check 'the version is told' prints 'hugepinctl 0.' --version
 	check 'help tells the exit status' prints 'not loaded' help
 	check 'help of a command' prints '--partial' help reserve
+	check 'help of help' prints 'usage: hugepinctl COMMAND' help help
 	check 'an unknown command' fails 2 "'frob' is not a command" frob
 	check 'an unknown option' fails 2 'frob' status --frob
 	check 'status takes no argument' fails 2 "'0' was given" status 0

@@ -59,7 +59,7 @@ static int help(int argc, char **argv)
 {
 	const struct command *command;
 
-	if (argc < 2) {
+	if (argc < 2 || (argc == 2 && !strcmp(argv[1], "help"))) {
 		print_overview(stdout);
 		return flush_output(STATUS_OK);
 	}
