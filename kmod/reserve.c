@@ -247,7 +247,7 @@ void hugepin_reserve_release(struct hugepin_page *page)
 
 /* ---- quarantine ---- */
 
-/* Looks at up to QUARANTINE_BATCH pages from the list's head; those still held go to its tail. *@back: a page came back. */
+/* Looks at up to QUARANTINE_BATCH pages from the list's head; those still held go to its tail. *@back: one came. */
 static unsigned int quarantine_batch(struct hugepin_reserve *reserve, u64 count, bool *back)
 {
 	struct hugepin_page *page, *next;

@@ -149,8 +149,8 @@ no_memory:
 }
 
 /*
- * The first block has the address of the pool's that all are cut from, which the pool takes from nobody else then: to it,
- * no address here is a block.
+ * The first block has the address of the pool's that all are cut from, which nobody may give back or resize meanwhile: to
+ * the pool no address here is a block.
  */
 bool hpi_blocks_own_any(const struct hugepin_pool *pool, const void *ptr)
 {
@@ -199,7 +199,7 @@ int hugepin_blocks_create(struct hugepin_pool *pool, uint64_t block_bytes, size_
 	err = open_books(pool, hpi_round_up(block_bytes, HPI_POOL_GRAIN), count, &blocks);
 	if (err)
 		return err;
-	/* More aligned than what caches keep: freeing such a block is never so quick that hpi_blocks_own() is not asked. */
+	/* More aligned than what caches keep: freeing it is never so quick that hpi_blocks_own() is not asked. */
 	blocks->memory = hugepin_alloc_aligned(pool, 2 * HPI_POOL_GRAIN, bytes, 0);
 	if (!blocks->memory) {
 		err = -errno;

@@ -246,8 +246,8 @@ static bool has_hole(const char *addr, uint64_t bytes)
 }
 
 /*
- * Of mlock()'s errors those that are the limit's: then nothing has been locked, while before a hole, or where pages cannot
- * be made resident, all is. @before: what was locked when it was called.
+ * Of mlock()'s errors those that are the limit's: then nothing has been locked, while before a hole, or where pages
+ * cannot be made resident, all is. @before: what was locked when it was called.
  */
 static bool is_over_limit(const void *addr, uint64_t bytes, int err, uint64_t before)
 {
@@ -270,11 +270,11 @@ static int refuse_lock(const void *addr, uint64_t bytes, int err, uint64_t befor
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) || before == UINT64_MAX)
 		return hpi_error(-ENOMEM, "mlock of %llu bytes: %s", asked, strerror(-err));
 	if (is_over_limit(addr, bytes, err, before))
-		return hpi_error(-EDQUOT, "mlock of %llu bytes: %llu are locked already and the limit is %llu; raise memlock "
-				 "(ulimit -l, LimitMEMLOCK= of the unit)", asked, locked, (unsigned long long)limit.rlim_cur);
-	return hpi_error(err == -EAGAIN ? -ENOMEM : -EFAULT,
-			 "mlock of %llu bytes: %s: the range has a hole or cannot be made resident; %llu were locked before",
-			 asked, strerror(-err), locked);
+		return hpi_error(-EDQUOT, "mlock of %llu bytes: %llu are locked already and the limit is %llu; raise "
+				 "memlock (ulimit -l, LimitMEMLOCK= of the unit)", asked, locked,
+				 (unsigned long long)limit.rlim_cur);
+	return hpi_error(err == -EAGAIN ? -ENOMEM : -EFAULT, "mlock of %llu bytes: %s: the range has a hole or cannot be "
+			 "made resident; %llu were locked before", asked, strerror(-err), locked);
 }
 
 int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold **out)

@@ -137,8 +137,8 @@ int hpi_policy_split(const char *text, enum hugepin_policy *policy, struct hpi_n
 			continue;
 		err = hpi_nodes_parse(text + length, nodes);
 		if (err)
-			return hpi_error(-EINVAL, "node policy \"%.200s\": \"%.200s\" is no list of ids 0 to %d such as 0-3,8",
-					 text, text + length, HPI_NODES_MAX - 1);
+			return hpi_error(-EINVAL, "node policy \"%.200s\": \"%.200s\" is no list of ids 0 to %d such as "
+					 "0-3,8", text, text + length, HPI_NODES_MAX - 1);
 		*policy = forms[i].policy;
 		*local = false;
 		return 0;

@@ -269,8 +269,8 @@ const struct hpi_option hpi_options_dialects[HPI_OPT_COUNT] = {
 		.default_value = "0",
 		.min = "0",
 		.max = INT32_MAX_TEXT,
-		.doc = "How long after the first fence the poller looks for the first time; while none is pending it sleeps. "
-		       "0: 1 ms.",
+		.doc = "How long after the first fence the poller looks for the first time; while none is pending it "
+		       "sleeps. 0: 1 ms.",
 	},
 	[HPI_OPT_TF_FORCE_GPU_COMPATIBLE] = {
 		TENSORFLOW("force_gpu_compatible", "HUGEPIN_FORCE_GPU_COMPATIBLE"),

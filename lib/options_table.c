@@ -207,8 +207,8 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.default_value = "4",
 		.min = "1",
 		.max = "64",
-		.doc = "How many threads side by side register the chunks of one range, and zero memory that does not come "
-		       "from the reserve. They live for that call only.",
+		.doc = "How many threads side by side register the chunks of one range, and zero memory that does not "
+		       "come from the reserve. They live for that call only.",
 	},
 	[HPI_OPT_RAISE_MEMLOCK] = {
 		OWN("raise_memlock"),
@@ -224,9 +224,9 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.environment = "HUGEPIN_SCRUB",
 		.type = HPI_TYPE_BOOL,
 		.default_value = "true",
-		.doc = "Whether the module zeroes free pages in the background, for the whole host: hugepin-boot sets the "
-		       "module's knob scrub/enabled to it, where /etc/hugepin.conf has no line scrub. Pools do not look "
-		       "at it: memory is handed out zeroed either way; with false, the one who takes it waits.",
+		.doc = "Whether the module zeroes free pages in the background, for the whole host: hugepin-boot sets "
+		       "the module's knob scrub/enabled to it, where /etc/hugepin.conf has no line scrub. Pools do not "
+		       "look at it: memory is handed out zeroed either way; with false, the one who takes it waits.",
 	},
 	[HPI_OPT_LOG_LEVEL] = {
 		OWN("log_level"),
@@ -234,9 +234,9 @@ static const struct hpi_option own[HPI_OPT_COUNT] = {
 		.type = HPI_TYPE_CHOICE,
 		.choices = "none|error|warning|info|debug",
 		.default_value = "none",
-		.doc = "What hugepinctl run prints of the library's log, on the program's standard error: lines of this level "
-		       "and of those before it. The library itself never prints; a program that calls hugepin_log_set() "
-		       "has its own level from then on.",
+		.doc = "What hugepinctl run prints of the library's log, on the program's standard error: lines of this "
+		       "level and of those before it. The library itself never prints; a program that calls "
+		       "hugepin_log_set() has its own level from then on.",
 	},
 };
 

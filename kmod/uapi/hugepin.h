@@ -30,7 +30,8 @@
  *   EACCES, EPERM, EROFS  the file system's usual answers; EACCES also for a name on a mount with nodev
  *   EBADF       the device (CREATE, PIN) is not open for writing, a region (EXPORT) not for reading and writing
  *   EMFILE, ENFILE  no descriptor left
- *   EINTR       a fatal signal (CREATE, PIN, LIST) or any signal (knobs) came; what the call says of partial results holds
+ *   EINTR       a fatal signal (CREATE, PIN, LIST) or any signal (knobs) came; what the call says of partial results
+ *               holds
  *   ENOTTY      no such call on this descriptor
  */
 #ifndef _UAPI_HUGEPIN_H

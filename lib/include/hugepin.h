@@ -19,10 +19,11 @@
  * - Sizes are bytes. Node numbers are the kernel's ids, never indices.
  * - Every call is thread-safe; ending an object while another thread uses it is the caller's error.
  * - Fork: a child keeps the mappings it inherits and may read and write them, but its calls on its parent's objects
- *   return -EPERM (NULL with EPERM), except *_destroy(), *_close(), *_release(), *_end() and *_unwatch(), which then free
- *   the child's bookkeeping only, and those that only tell what a region, variable or plan has (descriptor, address,
+ *   return -EPERM (NULL with EPERM), except *_destroy(), *_close(), *_release(), *_end() and *_unwatch(), which then
+ *   free the child's bookkeeping only, and those that only tell what a region, variable or plan has (descriptor, address,
  *   bytes, extents). Nothing of the parent is freed or unregistered.
- * - A handle is what a call gave, and has not been ended: another address is not looked for, nor is NULL but for a context.
+ * - A handle is what a call gave, and has not been ended: another address is not looked for, nor is NULL but for a
+ *   context.
  * - EINTR never comes out of this library, except where said.
  * - A call may need 32 KiB of the caller's stack: fibres have to have as much.
  * - The library does not print, exit, fork, install signal handlers or change limits or locales.
@@ -520,9 +521,9 @@ int hugepin_pool_create_on(struct hugepin_context *ctx, enum hugepin_pool_kind k
  * hugepin_pool_destroy - give everything back
  *
  * Waits for the fences of blocks that were freed behind such.
- * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes), a scope or plan is open, or a capture
- * forbids waiting, or -EIO when a runtime refused to unregister or to record a fence: then that memory stays mapped and
- * booked. NULL is 0. Since: 0.1
+ * Return: 0, or -EBUSY while blocks are in use (hugepin_error() has count and bytes), a scope or plan is open, or a
+ * capture forbids waiting, or -EIO when a runtime refused to unregister or to record a fence: then that memory stays
+ * mapped and booked. NULL is 0. Since: 0.1
  */
 int hugepin_pool_destroy(struct hugepin_pool *pool);
 
