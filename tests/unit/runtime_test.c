@@ -411,7 +411,7 @@ static int lock_with_soft_limit(void)
 	if (none->host_register(memory, HPI_MIB(4), &code) || locked_kib() != 4096 ||
 	    getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur != HPI_MIB(8))
 		return 4;
-	if (none->host_register(memory + HPI_MIB(4), HPI_MIB(16), &code) != -EDQUOT || locked_kib() != 4096)
+	if (none->host_register(memory + HPI_MIB(4), HPI_MIB(12), &code) != -EDQUOT || locked_kib() != 4096)
 		return 5;
 	return none->host_unregister(memory, HPI_MIB(4), &code) || hugepin_context_destroy(ctx) ? 6 : 0;
 }
