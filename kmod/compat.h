@@ -21,8 +21,8 @@
 #include <linux/namei.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
-#ifdef CONFIG_X86_MCE
 #include <asm/dma.h>
+#ifdef CONFIG_X86_MCE
 #include <asm/mce.h>
 #endif
 #ifndef HAVE_FOLIO_INSERT

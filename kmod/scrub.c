@@ -32,11 +32,11 @@ static bool small_ones_first(const struct hugepin_reserve *reserve)
 
 /*
  * When the next 2 MiB are due, at a share of @mib_s. Waits end with a tick, so they are late by up to one: that is made
- * up for, while what was not used before is not.
+ * up for, while what was not used before is not. Nor is a wait that was cut short owed, maybe at another rate.
  */
 static u64 next_due(const struct hugepin_scrubber *scrubber, u64 now, u64 mib_s)
 {
-	return max(scrubber->due_ns, now - 2 * TICK_NSEC) +
+	return clamp(scrubber->due_ns, now - 2 * TICK_NSEC, now + TICK_NSEC) +
 	       div64_u64(2ULL * NSEC_PER_SEC * READ_ONCE(hugepin_scrub_workers), mib_s);
 }
 
