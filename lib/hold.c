@@ -245,23 +245,36 @@ static bool has_hole(const char *addr, uint64_t bytes)
 	return false;
 }
 
-/*
- * Of mlock()'s errors those that are the limit's: then nothing has been locked, while before a hole, or where pages
- * cannot be made resident, all is. @before: what was locked when it was called.
- */
-static bool is_over_limit(const void *addr, uint64_t bytes, int err, uint64_t before)
+/* Undoes what a failed mlock() has done: it locks what lies before a hole. @before: what is locked without. */
+static bool undo_lock(const struct hpi_hold *hold, uint64_t *before)
 {
-	struct rlimit limit;
+	uint64_t after = locked_bytes();
 
-	if ((err != -ENOMEM && err != -EPERM) || before == UINT64_MAX || getrlimit(RLIMIT_MEMLOCK, &limit))
-		return false;
-	return limit.rlim_cur != RLIM_INFINITY && before + bytes > limit.rlim_cur && locked_bytes() <= before &&
-	       !has_hole(addr, bytes);
+	pthread_mutex_lock(&holds_lock);
+	unlock(hold);
+	pthread_mutex_unlock(&holds_lock);
+	*before = locked_bytes();
+	return after > *before;
 }
 
-static int refuse_lock(const void *addr, uint64_t bytes, int err, uint64_t before)
+/*
+ * Of mlock()'s errors those that are the limit's: then it has locked nothing, while before a hole, or where pages cannot
+ * be made resident, it has.
+ */
+static bool is_over_limit(const struct hpi_hold *hold, int err, uint64_t *before)
 {
-	unsigned long long asked = bytes, locked = before;
+	bool did_some = undo_lock(hold, before);
+	struct rlimit limit;
+
+	if ((err != -ENOMEM && err != -EPERM) || *before == UINT64_MAX || getrlimit(RLIMIT_MEMLOCK, &limit))
+		return false;
+	return limit.rlim_cur != RLIM_INFINITY && *before + hold->bytes > limit.rlim_cur && !did_some &&
+	       !has_hole(hold->addr, hold->bytes);
+}
+
+static int refuse_lock(const struct hpi_hold *hold, int err, bool over, uint64_t before)
+{
+	unsigned long long asked = hold->bytes;
 	struct rlimit limit;
 
 	/* ENOMEM is the limit, or a hole in the range; EPERM a limit of 0. */
@@ -269,18 +282,19 @@ static int refuse_lock(const void *addr, uint64_t bytes, int err, uint64_t befor
 		return hpi_error(-EIO, "mlock of %llu bytes: %s", asked, strerror(-err));
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) || before == UINT64_MAX)
 		return hpi_error(-ENOMEM, "mlock of %llu bytes: %s", asked, strerror(-err));
-	if (is_over_limit(addr, bytes, err, before))
+	if (over)
 		return hpi_error(-EDQUOT, "mlock of %llu bytes: %llu are locked already and the limit is %llu; raise "
-				 "memlock (ulimit -l, LimitMEMLOCK= of the unit)", asked, locked,
+				 "memlock (ulimit -l, LimitMEMLOCK= of the unit)", asked, (unsigned long long)before,
 				 (unsigned long long)limit.rlim_cur);
 	return hpi_error(err == -EAGAIN ? -ENOMEM : -EFAULT, "mlock of %llu bytes: %s: the range has a hole or cannot be "
-			 "made resident; %llu were locked before", asked, strerror(-err), locked);
+			 "made resident; %llu were locked before", asked, strerror(-err), (unsigned long long)before);
 }
 
 int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold **out)
 {
 	struct hpi_hold *hold = hold_make(addr, bytes, by_address);
-	uint64_t before = locked_bytes();
+	uint64_t before = 0;
+	bool over;
 	int err;
 
 	if (!hold)
@@ -288,14 +302,16 @@ int hpi_hold_lock(void *addr, uint64_t bytes, bool by_address, struct hpi_hold *
 	/* Listed before it is locked: a neighbour that ends meanwhile leaves these pages locked. */
 	list_add(hold);
 	err = hpi_sys_mlock(addr, bytes);
-	if (err && is_over_limit(addr, bytes, err, before) && raise_limit())
+	over = err && is_over_limit(hold, err, &before);
+	if (over && raise_limit()) {
 		err = hpi_sys_mlock(addr, bytes);
+		over = err && is_over_limit(hold, err, &before);
+	}
 	if (!err) {
 		*out = hold;
 		return 0;
 	}
-	err = refuse_lock(addr, bytes, err, before);
-	/* The kernel locks what lies before a hole. */
+	err = refuse_lock(hold, err, over, before);
 	pthread_mutex_lock(&holds_lock);
 	for (; end_locked(hold); hold->bytes = 0)	/* what cannot be unlocked is not ours to keep listed */
 		;

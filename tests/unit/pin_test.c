@@ -324,69 +324,86 @@ static void test_a_lock_that_fails_leaves_others_as_they_were(void **state)
 	hugepin_pin_release(pin);
 }
 
-/* Another user with a limit: what was asked, what is locked already, the limit and what to do. */
-static void test_over_the_limit_tells_all_numbers(void **state)
+/* In a child, whose limits and user are its own: 0, 77 where that cannot be had, or the step that went wrong. */
+static void in_a_child(int (*run)(void))
 {
-	struct rlimit limit = { HPI_MIB(2), HPI_MIB(2) };
-	struct hugepin_pin *pin = NULL;
 	int status;
 	pid_t pid;
 
-	(void)state;
 	if (geteuid() || !locking_works())
 		skip();
 	pid = fork();
-	if (!pid) {
-		if (setrlimit(RLIMIT_MEMLOCK, &limit) || setgroups(0, NULL) || setgid(65534) || setuid(65534))
-			_exit(77);
-		ctx = fake_context("runtime", "none", NULL);
-		if (hugepin_pin_range(ctx, memory, HPI_MIB(1), 0, &pin))
-			_exit(1);
-		if (hugepin_pin_range(ctx, memory + HPI_MIB(1), HPI_MIB(4), 0, &pin) != -EDQUOT)
-			_exit(2);
-		if (!strstr(hugepin_error(), "4194304 bytes: 1048576 are locked already and the limit is 2097152") ||
-		    !strstr(hugepin_error(), "memlock"))
-			_exit(3);
-		hugepin_pin_release(pin);
-		_exit(locked_kib() ? 4 : 0);
-	}
+	if (!pid)
+		_exit(run());
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
 		skip();
 	assert_int_equal(status, 0);
 }
 
+static bool become_nobody(void)
+{
+	return !setgroups(0, NULL) && !setgid(65534) && !setuid(65534);
+}
+
+static const struct rlimit limit_2m = { HPI_MIB(2), HPI_MIB(2) };
+
+/* Another user with a limit: what was asked, what is locked already, the limit and what to do. */
+static int go_over_the_limit(void)
+{
+	struct hugepin_pin *pin = NULL;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &limit_2m) || !become_nobody())
+		return 77;
+	ctx = fake_context("runtime", "none", NULL);
+	if (hugepin_pin_range(ctx, memory, HPI_MIB(1), 0, &pin))
+		return 1;
+	if (hugepin_pin_range(ctx, memory + HPI_MIB(1), HPI_MIB(4), 0, &pin) != -EDQUOT)
+		return 2;
+	if (!strstr(hugepin_error(), "4194304 bytes: 1048576 are locked already and the limit is 2097152") ||
+	    !strstr(hugepin_error(), "memlock"))
+		return 3;
+	hugepin_pin_release(pin);
+	return locked_kib() ? 4 : 0;
+}
+
+static void test_over_the_limit_tells_all_numbers(void **state)
+{
+	(void)state;
+	in_a_child(go_over_the_limit);
+}
+
+static bool is_told_as_hole(char *addr, uint64_t bytes)
+{
+	struct hugepin_pin *pin = NULL;
+
+	return hugepin_pin_range(ctx, addr, bytes, 0, &pin) == -EFAULT && strstr(hugepin_error(), "hole");
+}
+
 /* Some is locked before the hole is met, or the limit is not for this user: neither makes it the limit's doing. */
+static int pin_holes(void)
+{
+	munmap(memory + HPI_MIB(1), PAGE);
+	if (setrlimit(RLIMIT_MEMLOCK, &limit_2m))
+		return 77;
+	ctx = fake_context("runtime", "none", NULL);
+	if (!is_told_as_hole(memory, HPI_MIB(4)))
+		return 1;
+	if (!is_told_as_hole(memory + HPI_MIB(1), HPI_MIB(4)))
+		return 2;
+	if (mprotect(memory + HPI_MIB(2), HPI_MIB(3), PROT_NONE) || !is_told_as_hole(memory + HPI_MIB(2), HPI_MIB(3)))
+		return 3;	/* root's, and cannot be made resident */
+	if (!become_nobody())
+		return 77;
+	if (!is_told_as_hole(memory, HPI_MIB(2)))
+		return 4;
+	return locked_kib() ? 5 : 0;
+}
+
 static void test_a_hole_is_not_told_as_the_limit(void **state)
 {
-	struct rlimit limit = { HPI_MIB(2), HPI_MIB(2) };
-	struct hugepin_pin *pin = NULL;
-	int status;
-	pid_t pid;
-
 	(void)state;
-	if (geteuid() || !locking_works())
-		skip();
-	pid = fork();
-	if (!pid) {
-		munmap(memory + HPI_MIB(1), PAGE);
-		if (setrlimit(RLIMIT_MEMLOCK, &limit))
-			_exit(77);
-		ctx = fake_context("runtime", "none", NULL);
-		if (hugepin_pin_range(ctx, memory, HPI_MIB(4), 0, &pin) != -EFAULT || !strstr(hugepin_error(), "hole"))
-			_exit(1);
-		if (hugepin_pin_range(ctx, memory + HPI_MIB(1), HPI_MIB(4), 0, &pin) != -EFAULT)
-			_exit(2);
-		if (setgroups(0, NULL) || setgid(65534) || setuid(65534))
-			_exit(77);
-		if (hugepin_pin_range(ctx, memory, HPI_MIB(2), 0, &pin) != -EFAULT || !strstr(hugepin_error(), "hole"))
-			_exit(3);
-		_exit(locked_kib() ? 4 : 0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip();
-	assert_int_equal(status, 0);
+	in_a_child(pin_holes);
 }
 
 static void *pin_and_release(void *arg)
