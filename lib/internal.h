@@ -89,7 +89,10 @@ int hpi_sys_read_field(const char *path, const char *key, char *buffer, size_t s
 /* @name is static text of at most 15 characters. 0, or -errno with the text set; the thread is to be joined. */
 int hpi_thread_start(const char *name, void (*fn)(void *arg), void *arg, pthread_t *out);
 struct hpi_topology;
-/* CPUs that the process may use on the node that the calling thread runs on; an error, without a text: not known. */
+/*
+ * CPUs that the process may use on the node that the calling thread runs on, one at least. An error, without a text: there
+ * are none, or it is not known, as with more than 1,024 CPUs.
+ */
 int hpi_thread_cpus_near(const char *root, const struct hpi_topology *topology, cpu_set_t *out);
 
 /* ---- size.c: numbers from text, whole or not at all, under any locale ---- */

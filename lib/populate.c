@@ -15,7 +15,7 @@
 #include "internal.h"
 
 #define PIECE_BYTES	((uint64_t)64 << 20)	/* takes 10 ms and more, a thread a tenth of one to start */
-#define HELPERS_MAX	63
+#define HELPERS_MAX	63			/* register_threads less the caller */
 
 /* ---- a piece ---- */
 
@@ -110,7 +110,7 @@ int hpi_populate(struct hugepin_context *ctx, void *addr, uint64_t bytes, uint64
 	pthread_t threads[HELPERS_MAX];
 	size_t count = 0, i;
 
-	while (count < wanted && count < HELPERS_MAX && !hpi_thread_start("hugepin-fill", help, &job, &threads[count]))
+	while (count < wanted && !hpi_thread_start("hugepin-fill", help, &job, &threads[count]))
 		count++;
 	if (count < wanted)
 		hpi_error_clear();		/* it takes longer, no more */

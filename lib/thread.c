@@ -102,5 +102,5 @@ int hpi_thread_cpus_near(const char *root, const struct hpi_topology *topology, 
 	if (err)
 		return err;
 	CPU_AND(out, out, &process);
-	return 0;
+	return CPU_COUNT(out) ? 0 : -ENODEV;	/* the thread alone may be here, and not the process's first */
 }

@@ -224,6 +224,11 @@ static void helpers_are_on_the_callers_node(void **state)
 	assert_int_equal(hpi_thread_cpus_near(tree.root, &two, &near), -EINVAL);
 	assert_int_equal(hpi_thread_cpus_near("/nowhere", &two, &near), -ENOENT);
 
+	/* this thread is where the process may not be: nobody can help it there */
+	snprintf(list, sizeof(list), "%d\n", CPU_ISSET(1023, &process) ? 1022 : 1023);
+	tree_write(&tree, name, list);
+	assert_int_equal(hpi_thread_cpus_near(tree.root, &two, &near), -ENODEV);
+
 	/* one node has them all */
 	two.count = 1;
 	assert_int_equal(hpi_thread_cpus_near("/nowhere", &two, &near), 0);

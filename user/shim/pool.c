@@ -91,18 +91,17 @@ no_context:
 	hugepin_options_destroy(options);
 }
 
+static const char *const levels[] = { "none", "error", "warning", "info", "debug" };	/* then enum hugepin_log_level */
+
 static void tell(enum hugepin_log_level level, const char *line, void *arg)
 {
-	static const char *const names[] = { "error", "warning", "info", "debug" };
-
 	(void)arg;
 	if (stderr_is_still())
-		say("%s: %s", names[level], line);
+		say("%s: %s", levels[level + 1], line);
 }
 
 static void log_as_asked(struct hugepin_options *options)
 {
-	static const char *const levels[] = { "none", "error", "warning", "info", "debug" };
 	struct hugepin_option_info info = { .size = sizeof(info) };
 	unsigned int i = 0;
 
