@@ -258,8 +258,8 @@ static bool undo_lock(const struct hpi_hold *hold, uint64_t *before)
 }
 
 /*
- * Of mlock()'s errors those that are the limit's: then it has locked nothing, while before a hole, or where pages cannot
- * be made resident, it has.
+ * Of mlock()'s errors those that are the limit's: then it has locked nothing, while before a hole, or where pages
+ * cannot be made resident, it has.
  */
 static bool is_over_limit(const struct hpi_hold *hold, int err, uint64_t *before)
 {

@@ -90,8 +90,8 @@ int hpi_sys_read_field(const char *path, const char *key, char *buffer, size_t s
 int hpi_thread_start(const char *name, void (*fn)(void *arg), void *arg, pthread_t *out);
 struct hpi_topology;
 /*
- * CPUs that the process may use on the node that the calling thread runs on, one at least. An error, without a text: there
- * are none, or it is not known, as with more than 1,024 CPUs.
+ * CPUs that the process may use on the node that the calling thread runs on, one at least. An error, without a text:
+ * there are none, or it is not known, as with more than 1,024 CPUs.
  */
 int hpi_thread_cpus_near(const char *root, const struct hpi_topology *topology, cpu_set_t *out);
 

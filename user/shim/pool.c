@@ -91,7 +91,8 @@ no_context:
 	hugepin_options_destroy(options);
 }
 
-static const char *const levels[] = { "none", "error", "warning", "info", "debug" };	/* then enum hugepin_log_level */
+/* The option's; from the second on as enum hugepin_log_level. */
+static const char *const levels[] = { "none", "error", "warning", "info", "debug" };
 
 static void tell(enum hugepin_log_level level, const char *line, void *arg)
 {
